@@ -21,7 +21,7 @@ from typing import Any
 from harness.datasets.adapters.formats import jsonl, parquet, trec
 from harness.datasets.adapters.formats.delimited import csv_rows, tsv
 from harness.datasets.adapters.formats.text import TextFile
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.files import read_toml
 from harness.runfiles.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, FieldError, Fields
 from harness.runfiles.json_files import load_json
@@ -178,11 +178,11 @@ def _ignored(role: str, path: Path) -> Sequence[str]:
     table = read_toml(place)
     for key in table:
         if key != "ignore":
-            raise UsageError(f"{place}: unknown key {key!r}{near(key, ['ignore'])}")
+            raise UsageError(f"{place}: unknown key {key!r}{suggest(key, ['ignore'])}")
     ignored = table.get("ignore", {})
     for key, names in ignored.items() if isinstance(ignored, dict) else [("ignore", None)]:
         if key not in FIELDS:
-            raise UsageError(f"{place}: [ignore] has no {key!r}{near(key, list(FIELDS))}")
+            raise UsageError(f"{place}: [ignore] has no {key!r}{suggest(key, list(FIELDS))}")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UsageError(f"{place}: [ignore] {key} must be a list of names, such as ['source']")
     found: Sequence[str] = ignored.get(role, ())

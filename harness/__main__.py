@@ -16,7 +16,7 @@ from typing import NoReturn
 from harness.cli.parser import build_parser, find_commands
 from harness.errors import FileUnavailableError, HarnessError, UsageError, require_names
 from harness.io.files import sweep
-from harness.io.terminal import printed
+from harness.io.terminal import safe_output
 
 _LEAST_ADDRESSES, _MANY_ADDRESSES = 2**30, 2**33
 """Address space in bytes below which the libraries may hang, and above which they have enough."""
@@ -24,7 +24,7 @@ _LEAST_ADDRESSES, _MANY_ADDRESSES = 2**30, 2**33
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Exit status: 0, 1 for a failed run or gate, 2 for wrong use."""
-    with printed():
+    with safe_output():
         return _command(arguments)
 
 

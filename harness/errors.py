@@ -11,7 +11,7 @@ _LONGEST_WORD = 400  # a path may be long
 _LONGEST = 8_000  # characters of a whole message
 
 
-def shortened(text: str, most: int = _LONGEST) -> str:
+def shorten(text: str, most: int = _LONGEST) -> str:
     """Shortens a text to at most `most` characters by omitting its middle."""
     if len(text) <= most:
         return text
@@ -28,7 +28,7 @@ class HarnessError(Exception):
 
     def __init__(self, message: object = "") -> None:
         """`message` is shown to the user."""
-        super().__init__(shortened(str(message)))
+        super().__init__(shorten(str(message)))
 
 
 class UsageError(HarnessError):
@@ -137,7 +137,7 @@ class ResponseMismatchError(RunError):
     """Exit status of a worker process that detects this."""
 
 
-def near(name: str, known: list[str]) -> str:
+def suggest(name: str, known: list[str]) -> str:
     """Returns `; did you mean a, b?` for names close to `name`, else `; known: ...`."""
     import difflib
 

@@ -12,17 +12,17 @@ from harness.cli.output import print_json
 from harness.cli.output_records import ServeOutput
 from harness.errors import UsageError
 from harness.io.masking import (
+    environment_digests,
     excerpt,
-    filled_in,
+    fill_in_variables,
     from_environment,
-    masked,
-    masked_in,
-    refuse_in,
+    redact,
+    redact_in,
+    redact_texts,
+    refuse_secrets,
     secret_name,
-    values_of_others,
-    without_known,
 )
-from harness.io.terminal import one_line, printed, visible
+from harness.io.terminal import one_line, safe_output, visible
 
 NAMES = """api_key apikey openaiApiKey token hf_token access_token secret client_secret password
     db-password private_key Authorization bearer credentials aws_secret_access_key x-api-key
@@ -122,12 +122,12 @@ def test_a_key_is_refused_under_a_secret_name_and_masked_in_output(kind: str) ->
     key = _key(kind)
     for value in (key, f"<{key}>", f"[{key}]"):
         with pytest.raises(UsageError, match="api_key=env:API_KEY") as refused:
-            refuse_in("parameter", {"api_key": value})
+            refuse_secrets("parameter", {"api_key": value})
         assert key not in str(refused.value)
     for text in (f"401: bad key {key}.", f"{{'key': '{key}'}}", f"?k={key}&x=1", f"KEY={key}\n"):
-        assert key[-12:] not in masked(text), text
-        assert masked(text) != "***"
-    assert masked_in({"usage": {key: 1}}) == {"usage": {"***": 1}}
+        assert key[-12:] not in redact(text), text
+        assert redact(text) != "***"
+    assert redact_in({"usage": {key: 1}}) == {"usage": {"***": 1}}
 
 
 def test_harmless_values_are_accepted_and_stay_in_output() -> None:
@@ -135,9 +135,9 @@ def test_harmless_values_are_accepted_and_stay_in_output() -> None:
     values += [("prompt", phrase) for phrase in PHRASES]
     assert len(values) >= 60
     for name, value in values:
-        refuse_in("parameter", {name: value})
-        assert masked_in({name: value}) == {name: value}
-        assert masked(f"{name}={value}") == f"{name}={value}"
+        refuse_secrets("parameter", {name: value})
+        assert redact_in({name: value}) == {name: value}
+        assert redact(f"{name}={value}") == f"{name}={value}"
 
 
 def test_a_name_says_whether_a_parameter_is_a_secret() -> None:
@@ -159,11 +159,13 @@ def test_a_name_says_whether_a_parameter_is_a_secret() -> None:
 )
 def test_a_secret_is_refused_and_the_name_of_its_variable_is_not(params: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=r"env:|\$") as refused:
-        refuse_in("parameter", params)
+        refuse_secrets("parameter", params)
     assert "canary" not in str(refused.value)
-    refuse_in("parameter", {"api_key": "env:MY_KEY", "token": 100, "password": None, "secret": ""})
-    refuse_in("parameter", {"run": "sh -c 'API_KEY=\"$KEY\" python x.py --api-key $KEY'"})
-    refuse_in("parameter", {"args": ["--token", "env:T"]})
+    refuse_secrets(
+        "parameter", {"api_key": "env:MY_KEY", "token": 100, "password": None, "secret": ""}
+    )
+    refuse_secrets("parameter", {"run": "sh -c 'API_KEY=\"$KEY\" python x.py --api-key $KEY'"})
+    refuse_secrets("parameter", {"args": ["--token", "env:T"]})
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_a_secret_is_refused_and_the_name_of_its_variable_is_not(params: dict[st
     ],
 )
 def test_headers_addresses_and_private_keys_are_masked_in_output(text: str, shown: str) -> None:
-    assert masked(text) == shown
+    assert redact(text) == shown
 
 
 def test_json_stays_json_where_secrets_in_it_are_masked(
@@ -193,12 +195,12 @@ def test_json_stays_json_where_secrets_in_it_are_masked(
         '-----BEGIN PRIVATE KEY-----\nabc"': "***",
         'said canary"0123\\abc, http://me:pass@x.org': "said ***, http://***@x.org",
     }
-    with printed():
+    with safe_output():
         for text in said:
             print_json(ServeOutput(address=text))
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["address"] for line in lines] == [*said.values()]
-    assert masked(repr("http://x.org\nand me@x.org")) == repr("http://x.org\nand me@x.org")
+    assert redact(repr("http://x.org\nand me@x.org")) == repr("http://x.org\nand me@x.org")
 
 
 def test_a_secret_is_masked_without_the_line_end_that_a_file_gave_it(
@@ -206,7 +208,7 @@ def test_a_secret_is_masked_without_the_line_end_that_a_file_gave_it(
 ) -> None:
     monkeypatch.setenv("STORE_TOKEN", "  canary-0123-abc\n")
     from_environment("STORE_TOKEN")
-    assert masked("said canary-0123-abc.") == "said ***."
+    assert redact("said canary-0123-abc.") == "said ***."
 
 
 def test_a_text_is_masked_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +219,7 @@ def test_a_text_is_masked_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_variable_that_nobody_named_masks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "the art class of 2023")
-    assert masked("I took the art class of 2023") == "I took the art class of 2023"
+    assert redact("I took the art class of 2023") == "I took the art class of 2023"
 
 
 def test_a_value_that_is_in_the_memory_texts_is_not_masked_in_what_is_scored(
@@ -226,8 +228,8 @@ def test_a_value_that_is_in_the_memory_texts_is_not_masked_in_what_is_scored(
     monkeypatch.setenv("MY_TOKEN", "the art class-2023")
     from_environment("MY_TOKEN")
     texts = ["Caroline: the art class-2023", "nothing"]
-    assert without_known(texts, lambda: ["I took the art class-2023"]) == texts
-    assert without_known(texts, lambda: ["another memory"]) == ["Caroline: ***", "nothing"]
+    assert redact_texts(texts, lambda: ["I took the art class-2023"]) == texts
+    assert redact_texts(texts, lambda: ["another memory"]) == ["Caroline: ***", "nothing"]
 
 
 def test_another_value_of_a_variable_is_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,17 +238,17 @@ def test_another_value_of_a_variable_is_another_system(monkeypatch: pytest.Monke
     for model, key in (("a", "1"), ("a", "2"), ("b", "2")):
         monkeypatch.setenv("MODEL", model)
         monkeypatch.setenv("KEY", key)
-        found.append(values_of_others(params))
+        found.append(environment_digests(params))
     assert found[0] == found[1] != found[2]
     assert [*found[0]] == ["MODEL"]
 
 
 def test_a_secret_that_was_taken_is_masked_in_any_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_VARIABLE", "canary/0123")
-    assert filled_in({"a": ["env:MY_VARIABLE"]}, "x") == {"a": ["canary/0123"]}
-    assert masked("it said canary/0123!") == "it said ***!"
+    assert fill_in_variables({"a": ["env:MY_VARIABLE"]}, "x") == {"a": ["canary/0123"]}
+    assert redact("it said canary/0123!") == "it said ***!"
     with pytest.raises(UsageError, match="NOT_THERE"):
-        filled_in("env:NOT_THERE", "x")
+        fill_in_variables("env:NOT_THERE", "x")
 
 
 def test_control_characters_are_written_out() -> None:
@@ -275,9 +277,9 @@ def test_control_characters_are_written_out() -> None:
 def test_a_long_text_of_strangers_is_looked_through_in_time(part: str) -> None:
     """Which a pattern with two ways to the same match would not end with."""
     for text in (part * 20_000, part[0] + part[1:] * 20_000, f"{part * 20_000}!"):
-        assert len(masked(text)) <= len(text)
+        assert len(redact(text)) <= len(text)
 
 
 def test_a_long_command_line_is_looked_through_in_time() -> None:
     for part in ("--a ", "--", " A_", "A=", "--a=", "\n--a"):
-        refuse_in("parameter", {"run": part * 20_000})
+        refuse_secrets("parameter", {"run": part * 20_000})

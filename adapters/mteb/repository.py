@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from harness.datasets.adapters.mteb.tables import KINDS
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 
 CARD = "README.md"
 NEEDED = ("corpus", "queries", "qrels")
@@ -97,7 +97,7 @@ def _config(part: str, subset: str, found: Configs) -> str:
 def _of_split(found: Configs, config: str, split: str, where: str) -> SubsetTable:
     if config not in found:
         raise UsageError(
-            f"{where}: no config {config!r}{near(config, [*found])}; MTEB's layout has "
+            f"{where}: no config {config!r}{suggest(config, [*found])}; MTEB's layout has "
             f"{', '.join(NEEDED)}, or SUBSET-corpus and so on (for BEIR's format use the dataset "
             "`labelled`)"
         )

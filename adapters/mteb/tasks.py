@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import UsageError, install, near
+from harness.errors import UsageError, install, suggest
 from harness.io.records import Record, read_toml_record
 from harness.schema import Ability
 
@@ -69,7 +69,7 @@ def find(name: str) -> Task | None:
     if not colon:
         return _of_one_language(task)
     if task.subsets and subset not in task.subsets:
-        raise UsageError(f"mteb/{whole} has no subset {subset!r}{near(subset, [*task.subsets])}")
+        raise UsageError(f"mteb/{whole} has no subset {subset!r}{suggest(subset, [*task.subsets])}")
     return replace(task, name=f"{task.name}:{subset}", subsets=(subset,)) if subset else None
 
 
@@ -77,7 +77,7 @@ def unknown(name: str) -> str:
     """Returns the error message for an unknown task name without files."""
     more = "" if find_spec("mteb") else f"; {install('mteb')} for all tasks of mteb"
     return (
-        f"mteb/{name}: unknown task{near(name, [*_table()])}; pass the folder of its repository "
+        f"mteb/{name}: unknown task{suggest(name, [*_table()])}; pass the folder of its repository "
         f"with --source PATH, or use mteb/OWNER/NAME@COMMIT{more}"
     )
 

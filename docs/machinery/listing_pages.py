@@ -10,10 +10,10 @@ from command_pages import text
 
 def datasets() -> str:
     """Every dataset that can be listed, as `harness datasets` has it."""
-    from harness.datasets.registry import listing
+    from harness.datasets.registry import iter_configs
 
     rows = []
-    for name, variant in listing():
+    for name, variant in iter_configs():
         size = _size(variant.bytes) if variant.bytes else "-"
         views = "; ".join(
             f"{what} {', '.join(f'`{one}`' for one in values)}"

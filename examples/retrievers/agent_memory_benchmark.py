@@ -17,7 +17,7 @@ from uuid import uuid4
 from harness.errors import UsageError
 from harness.extensions.integrations.memories.session_feed import line, role
 from harness.io.files import TemporaryFolder
-from harness.retrievers.calls import awaited
+from harness.retrievers.calls import await_result
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.corpus import is_handle
 from harness.schema import Document, as_datetime
@@ -81,7 +81,7 @@ class Amb:
                 _call(getattr(self._provider, name), **given)
         self._handles = set(corpus.handles)
         if len(corpus):
-            awaited(self._provider.ingest([self._told(document) for document in corpus]))
+            await_result(self._provider.ingest([self._told(document) for document in corpus]))
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
         """Returns at most k results of the provider per question."""
@@ -133,7 +133,7 @@ class Amb:
 def _call(function: Callable[..., Any], *first: Any, **given: Any) -> Any:
     """Calls a function with the arguments that it accepts, which differ between versions."""
     known = {name: value for name, value in given.items() if _takes(function, name)}
-    return awaited(function(*first, **known))
+    return await_result(function(*first, **known))
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:

@@ -17,7 +17,7 @@ from graph_entities import Columns, columns, entities
 from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.outputs import top_k
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 
 # Cypher for both LadybugDB and Neo4j: no list indices (one of them counts from 1), no subqueries,
 # and no assumption that a pattern's edges are distinct (Ladybug may use one twice).
@@ -147,7 +147,7 @@ class Graph:
 
 def _database(backend: str) -> Database:
     if backend == "neo4j":
-        need("retriever 'graph' on neo4j", "neo4j")
+        require_packages("retriever 'graph' on neo4j", "neo4j")
         return Bolt()
-    need("retriever 'graph'", "ladybug")
+    require_packages("retriever 'graph'", "ladybug")
     return Embedded()

@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from harness.analysis.drops import Drop, drops
 from harness.analysis.scored_run import Block, ScoredRun
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.files import disk_errors, write_bytes
 from harness.io.records import Record, read_toml_record
 from harness.records.scores import MetricResult
@@ -224,7 +224,7 @@ def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
     slices = [name for block in blocks.values() for name in block.slices]
     if rule.slice not in slices:
         known = list(dict.fromkeys(slices))
-        raise UsageError(f"{run.folder}: no slice {rule.slice!r}{near(rule.slice, known)}")
+        raise UsageError(f"{run.folder}: no slice {rule.slice!r}{suggest(rule.slice, known)}")
     for place, block in blocks.items():
         if (result := block.find(rule.metric, rule.slice)) is not None:
             return place, result

@@ -27,7 +27,7 @@ from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
-from harness.scoring.score_columns import independent
+from harness.scoring.score_columns import query_clusters
 from harness.stats.intervals import MeanInterval, mean_intervals
 from harness.stats.paired import PairedComparison, compare_paired
 
@@ -151,7 +151,7 @@ def development(dataset: Dataset, share: float, seed: int) -> Flags:
     """
     if not 0 < share < 1:
         raise UsageError(f"--dev-share must be between 0 and 1, not {share}")
-    clusters = independent(dataset)
+    clusters = query_clusters(dataset)
     units = np.arange(dataset.n_queries) if clusters is None else clusters
     distinct = np.unique(units)
     order = np.random.default_rng(seed).permutation(distinct)
@@ -172,7 +172,7 @@ def _reported(
     (held_out,) = _intervals(dataset, mine, kept)
     if place == other:
         return Chosen(place, tied, held_out)
-    clusters = independent(dataset)
+    clusters = query_clusters(dataset)
     (difference,) = compare_paired(
         first[kept], mine[kept], None if clusters is None else clusters[kept], bounds=(-1, 1)
     )
@@ -237,7 +237,7 @@ def _metric(metric: Metric, setting: Setting) -> Metric:
 
 
 def _intervals(dataset: Dataset, values: Values, part: Flags) -> list[MeanInterval]:
-    clusters = independent(dataset)
+    clusters = query_clusters(dataset)
     used = part & ~np.isnan(values)
     if not used.any():
         raise UsageError("no query of the part that settings are judged on could be scored")

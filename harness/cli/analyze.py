@@ -83,9 +83,9 @@ def main(options: argparse.Namespace) -> int:
     dataset = dataset_of_run(folder, source=options.source)
     embed = None
     if options.semantic:
-        from harness.io.plugins import provided
+        from harness.io.plugins import provider
 
-        embed = provided("text_vectors")("harness analyze --semantic")
+        embed = provider("text_vectors")("harness analyze --semantic")
     found = analyze(folder, dataset, options.k, errata=options.errata, embed=embed)
     texts = None if options.share else ReportTexts(RunFolder(folder), dataset, found.depth)
     if options.json:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.options import add_inner
 from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
-from harness.io.plugins import provided, provided_or_none
+from harness.io.plugins import provider, provider_or_none
 from harness.io.records import Output, OutputPart
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def main(options: argparse.Namespace) -> int:
     """Prints what is cached."""
     from harness.retrievers import index_cache
 
-    vectors = provided_or_none("vector_cache")
+    vectors = provider_or_none("vector_cache")
     _print(
         vectors.cached_vectors() if vectors else [],
         index_cache.cached_indexes(),
@@ -101,7 +101,7 @@ def _open_replies() -> Iterator[Any]:
     """Yields the cached replies; None if there never were any."""
     from harness.datasets.registry import home
 
-    replies_of = provided_or_none("replies")
+    replies_of = provider_or_none("replies")
     if replies_of is None or not (home() / replies_of.FILE).is_file():
         yield None
         return
@@ -128,7 +128,7 @@ def call_verify(options: argparse.Namespace) -> int:
     run needs it, damaged vectors are named, and a damaged reply is requested again."""
     from harness.retrievers import index_cache
 
-    cache = provided_or_none("vector_cache")
+    cache = provider_or_none("vector_cache")
     vectors, indexes = cache.verify() if cache else [], index_cache.verify()
     told = [one.damaged for one in vectors if one.damaged]
     with _open_replies() as kept:
@@ -153,7 +153,7 @@ def call_clear(options: argparse.Namespace) -> int:
         return _clear_replies(options)
     if options.model and options.index:
         raise UsageError("--model forgets vectors and --index an index; name one of them")
-    cache = provided("vector_cache") if options.model else provided_or_none("vector_cache")
+    cache = provider("vector_cache") if options.model else provider_or_none("vector_cache")
     vectors = [] if options.index or not cache else cache.clear(options.model or "")
     indexes = [] if options.model else index_cache.clear(options.index or "")
     _print(vectors, indexes, {}, options, "there was nothing to clear")

@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the script."""
-    from harness.retrievers.registry import need
+    from harness.retrievers.registry import require_packages
 
-    need("harness completion", "argcomplete")
+    require_packages("harness completion", "argcomplete")
 
     from argcomplete.shell_integration import shellcode
 
@@ -73,9 +73,9 @@ def _runs(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def _datasets(**_: Any) -> list[str]:
-    from harness.datasets.registry import listing
+    from harness.datasets.registry import iter_configs
 
-    return [name for name, _ in listing()]
+    return [name for name, _ in iter_configs()]
 
 
 def _retrievers(**_: Any) -> list[str]:

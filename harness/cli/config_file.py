@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.records.settings import Setting, settings_of
 
 
@@ -47,7 +47,7 @@ def apply_table(
             options.params = options.params or _nested(file, value)
             continue
         if name not in keys:
-            raise UsageError(f"--config {file}: unknown key {key!r}{near(key, sorted(keys))}")
+            raise UsageError(f"--config {file}: unknown key {key!r}{suggest(key, sorted(keys))}")
         tables = isinstance(value, list) and all(isinstance(one, dict) for one in value)
         if name in ("dataset", "retriever") and tables:
             raise UsageError(f"--config {file}: a list of them is [[{name}s]], not [[{name}]]")

@@ -83,9 +83,9 @@ class DatasetsExportOutput(Output, tag="harness.datasets-export/1"):
 
 def main(options: argparse.Namespace) -> int:
     """Lists every dataset with its prepared configurations."""
-    from harness.datasets.registry import listing, own_names, prepared_folders
+    from harness.datasets.registry import iter_configs, own_names, prepared_folders
 
-    listed = dict(listing())
+    listed = dict(iter_configs())
     listed |= dict.fromkeys(own_names("labelled"), listed["labelled"])
     rows = [
         ListedDataset(

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from harness.cli.output import add_output, emit
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.records import Output, OutputPart
 
 
@@ -41,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
     if options.name is not None:
         if options.name not in examples:
             known = list(examples)
-            raise UsageError(f"unknown example {options.name!r}{near(options.name, known)}")
+            raise UsageError(f"unknown example {options.name!r}{suggest(options.name, known)}")
         examples = {options.name: examples[options.name]}
     rows = [
         Example(name=name, about=about(path), path=str(path)) for name, path in examples.items()
@@ -108,9 +108,9 @@ def _near(given: Path, shipped: list[str]) -> str:
     return f"; shipped are {', '.join(shipped)}"
 
 
-def table(named: dict[str, Path], title: str) -> str:
+def table(paths: dict[str, Path], title: str) -> str:
     """Formats file names with descriptions."""
     from harness.io.terminal import grid
 
-    rows = [[name, about(path)] for name, path in named.items()]
+    rows = [[name, about(path)] for name, path in paths.items()]
     return grid(rows, [title, "what it is"], most=[None, 80])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.cli.options import of_kinds
+from harness.cli.options import only_kinds
 from harness.cli.run_summary_lines import (
     excluded_line,
     head,
@@ -18,7 +18,7 @@ from harness.cli.run_summary_lines import (
     ties_line,
     usage,
 )
-from harness.io.terminal import counted, digits, grid
+from harness.io.terminal import count_of, digits, grid
 from harness.records.run import RunRecord, embedder_reports
 from harness.records.scores import (
     ChangesResult,
@@ -126,7 +126,7 @@ def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]
     names = list(known)
     headline = _COLUMNS.get(protocol, ())
     kinds = dict.fromkeys(name.partition("@")[0] for name in headline or names)
-    shown = [name for name in (*of_kinds(asked, kinds), *headline) if name in names]
+    shown = [name for name in (*only_kinds(asked, kinds), *headline) if name in names]
     if sum(name in names for name in headline) < len(headline):
         ks = sorted({int(name.rpartition("@")[2]) for name in names if "@" in name}, reverse=True)
         k10 = sorted(ks, key=lambda k: (k != 10, -k))  # 10 first, then the deepest
@@ -141,7 +141,7 @@ def _how(interval: Interval | None) -> str:
     from harness.stats.intervals import METHOD_NAMES
 
     method = METHOD_NAMES[interval.method]
-    said = f"intervals: {method} over {counted(interval.clusters, interval.cluster_by)}"
+    said = f"intervals: {method} over {count_of(interval.clusters, interval.cluster_by)}"
     if interval.cluster_by == "haystacks":
         said += ", as questions to one haystack are not independent"
     return said + (f"; approximate ({interval.approximate})" if interval.approximate else "")
@@ -254,7 +254,7 @@ def _times(record: RunRecord) -> Line | None:
     search, index = measured.search_ms, measured.index
     text = f"search p50 {search.p50:.2f}, p95 {search.p95:.2f}, p99 {search.p99:.2f} ms"
     if index is not None:
-        text += f"; indexing {index.seconds:.2f} s over {counted(index.haystacks, 'haystacks')}"
+        text += f"; indexing {index.seconds:.2f} s over {count_of(index.haystacks, 'haystacks')}"
     return "time", text
 
 

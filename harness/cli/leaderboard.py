@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
     """Builds, writes and prints the leaderboard."""
     from harness.analysis.board.summary import table
     from harness.io.records import read_json_record
-    from harness.io.terminal import counted
+    from harness.io.terminal import count_of
     from harness.reports.board import write_board
 
     results = Path(options.results)
@@ -58,7 +58,7 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         refuse(options, "with --json", format="terminal")
     if options.verb == "add":
-        from harness.io.plugins import provided
+        from harness.io.plugins import provider
 
         if not options.path:
             raise UsageError("leaderboard add FOLDER: name the folder of the run")
@@ -66,7 +66,7 @@ def main(options: argparse.Namespace) -> int:
         for path in map(Path, options.path):
             if path.is_file():
                 raise UsageError(f"{path}: is a file; `harness score` puts one on the board")
-            taken_in = provided("submission")(path, results, options.source, taken)
+            taken_in = provider("submission")(path, results, options.source, taken)
             taken[taken_in] = path
             if not options.quiet:
                 print(
@@ -82,9 +82,9 @@ def main(options: argparse.Namespace) -> int:
         print_json(LeaderboardOutput(leaderboard=summary, without_scores=without))
     elif not options.quiet:
         print(table(boards, options.format))
-        entries = counted(sum(len(one.entries) for one in boards), "runs")
+        entries = count_of(sum(len(one.entries) for one in boards), "runs")
         page = out.with_suffix(".html").name
-        print(f"\n{entries} on {counted(len(boards), 'boards')} in {out} and, as a page, {page}")
+        print(f"\n{entries} on {count_of(len(boards), 'boards')} in {out} and, as a page, {page}")
     return say_broken(broken)
 
 
@@ -98,13 +98,13 @@ def say_broken(broken: Mapping[str, str]) -> int:
 def say_unscored(options: argparse.Namespace, results: Path) -> list[str]:
     """Returns the runs without scores, which are on no board, and prints a note on them."""
     from harness.analysis.board.leaderboard import unscored
-    from harness.io.terminal import counted
+    from harness.io.terminal import count_of
 
     without = unscored(results)
     if without and not options.quiet:
         print(
-            f"note: {counted(len(without), 'runs')} without scores left out: {', '.join(without)}; "
-            "`harness score FOLDER` scores one",
+            f"note: {count_of(len(without), 'runs')} without scores left out: {', '.join(without)}"
+            "; `harness score FOLDER` scores one",
             file=sys.stderr,
         )
     return without

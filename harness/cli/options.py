@@ -140,7 +140,7 @@ def add_view(parser: argparse.ArgumentParser) -> None:
     add_options(parser, DatasetOptions)
 
 
-def matching(options: argparse.Namespace) -> Any:
+def matching_settings(options: argparse.Namespace) -> Any:
     """Returns `Matching` from `MatchingOptions`; None if none is given."""
     if options.match_f1 is None and options.match_semantic is None:
         return None
@@ -218,7 +218,7 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
     `--isolate` no user code is imported here, so such a name is an error.
     """
     from harness.io.plugins import iter_strings, registered_in
-    from harness.retrievers.registry import RetrieverSpec, is_ours, named, sibling_file
+    from harness.retrievers.registry import RetrieverSpec, full_name, is_ours, sibling_file
 
     given = tuple(options.plugin or ())
     if getattr(options, "isolate", False):
@@ -232,7 +232,7 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
             given = (*project, *given)
         return RetrieverSpec(name, params, given)
     load_plugins(options)
-    taken = named(name)
+    taken = full_name(name)
     if taken != name and not getattr(options, "quiet", False):
         print(f"note: --retriever {name} is {taken}", file=sys.stderr)
     # Other processes and repeated runs load the project's plug-ins too.
@@ -280,7 +280,7 @@ def check_port(port: int | None) -> None:
         raise UsageError(f"--port must be from 0 to 65535, not {port}")
 
 
-def listening(serve: Callable[[int], Server], *ports: int) -> Server:
+def serve_on_free_port(serve: Callable[[int], Server], *ports: int) -> Server:
     """Returns the result of `serve` for the first port that is free. Raises UsageError."""
     for port in ports:
         try:
@@ -323,10 +323,10 @@ def view_arguments(options: argparse.Namespace) -> DatasetArguments:
 def fitting_dataset(options: argparse.Namespace) -> Any:
     """Opens the dataset of `--dataset` and `DatasetOptions`; checks that the protocols fit it."""
     from harness.datasets.registry import open_dataset
-    from harness.scoring.protocols import fitting
+    from harness.scoring.protocols import choose_protocols
 
     dataset = open_dataset(options.dataset, **view_arguments(options))
-    fitting(dataset.qrels_sets, options.protocol or ())
+    choose_protocols(dataset.qrels_sets, options.protocol or ())
     return dataset
 
 
@@ -355,13 +355,13 @@ def scoring_choices(options: argparse.Namespace) -> Any:
     )
 
 
-def shown_first(choices: Any) -> list[str]:
+def headline_names(choices: Any) -> list[str]:
     """Returns the requested metrics, and `@5` for a requested cut-off."""
     return [*map(str, choices.metrics), *(f"@{k}" for k in choices.ks)]
 
 
-def of_kinds(asked: Iterable[str], kinds: Iterable[str]) -> list[str]:
-    """Expands the names of `shown_first`: `@5` is each of `kinds` at that cut-off."""
+def only_kinds(asked: Iterable[str], kinds: Iterable[str]) -> list[str]:
+    """Expands the names of `headline_names`: `@5` is each of `kinds` at that cut-off."""
     known = list(dict.fromkeys(kinds))
     parts = ([kind + one for kind in known] if one.startswith("@") else [one] for one in asked)
     return [name for part in parts for name in part]

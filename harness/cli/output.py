@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from harness.errors import UsageError
-from harness.io.masking import masked_in
+from harness.io.masking import redact_in
 from harness.io.records import Output, OutputPart, Record, encode, to_plain
-from harness.io.terminal import Printed
+from harness.io.terminal import SafeStream
 
 _MODULES = (
     *("harness.cli.output_records", "harness.cli.suite", "harness.cli.run_summary"),
@@ -40,8 +40,8 @@ def add_output(parser: argparse._ActionsContainer) -> None:
 
 def print_json(output: Output) -> None:
     """Prints an output as one line of JSON, with secrets masked; NaN is null in it."""
-    line = encode(masked_in(to_plain(output))).decode()
-    if isinstance(sys.stdout, Printed):  # it would mask the line again, with its quotes
+    line = encode(redact_in(to_plain(output))).decode()
+    if isinstance(sys.stdout, SafeStream):  # it would mask the line again, with its quotes
         sys.stdout.write(line, str)
         line = ""
     print(line, flush=True)
@@ -81,9 +81,9 @@ def output_schema() -> dict[str, Any]:
 
     from harness.cli.parser import find_commands
     from harness.io.records import json_schema
-    from harness.retrievers.registry import there
+    from harness.retrievers.registry import is_installed
 
-    for module in filter(there, _MODULES):
+    for module in filter(is_installed, _MODULES):
         import_module(module)
     for command in find_commands().values():
         command.load()

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import harness
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io import plugins
 
 
@@ -90,7 +90,7 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             options = [name for action in self._actions for name in action.option_strings]
             first = unknown[0].partition("=")[0]
-            close = near(first, options) if first.startswith("-") else ""
+            close = suggest(first, options) if first.startswith("-") else ""
             self.error(f"unknown: {' '.join(unknown)}{close if 'did' in close else ''}")
         return found, unknown
 
@@ -98,7 +98,7 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if wrong and self._subparsers is not None:
             known = re.findall(r"[\w-]+", wrong[2])
-            message = f"unknown command {wrong[1]!r}{near(wrong[1], known)}"
+            message = f"unknown command {wrong[1]!r}{suggest(wrong[1], known)}"
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from harness.cli.config_file import apply_table, keys_of
-from harness.cli.options import fitting_dataset, load_plugins, matching, scoring_choices
+from harness.cli.options import fitting_dataset, load_plugins, matching_settings, scoring_choices
 from harness.errors import UsageError
 from harness.records.settings import Setting, setting
 
@@ -96,7 +96,7 @@ def import_options(options: argparse.Namespace, path: Path) -> ImportOptions:
         name=options.name or path.name.partition(".")[0],
         k=options.k,
         strict=options.strict,
-        matching=matching(options),
+        matching=matching_settings(options),
         score_column=getattr(options, "score_column", None) or "",
     )
 

@@ -95,10 +95,10 @@ def _write_history(options: argparse.Namespace, history: Path) -> int:
     """Writes the history as a page; it has no dataset text, so `--share` changes nothing."""
     from harness.cli.run_summary_lines import size
     from harness.io.files import disk_errors, write_bytes
-    from harness.io.plugins import provided
+    from harness.io.plugins import provider
 
     refuse(options, "for a history", "source", "plugin", ranks=10)
-    page: bytes = provided("history_page")(history)
+    page: bytes = provider("history_page")(history)
     out = _file(options) or history.with_name("history.html")
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, page)

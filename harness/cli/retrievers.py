@@ -54,11 +54,11 @@ def main(options: argparse.Namespace) -> int:
 
 def _listed(name: str) -> ListedRetriever:
     """Describes a retriever. Raises UsageError for an unknown name."""
-    from harness.retrievers.registry import find, install, parameters, there
+    from harness.retrievers.registry import find, install, is_installed, parameters
 
     factory = find(name)
     accepted = parameters(factory)
-    missing = [module for module in getattr(factory, "modules", ()) if not there(module)]
+    missing = [module for module in getattr(factory, "modules", ()) if not is_installed(module)]
     return ListedRetriever(
         name=name,
         about=(inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " "),

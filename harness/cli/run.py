@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import add_options, scoring_choices, shown_first
+from harness.cli.options import add_options, headline_names, scoring_choices
 from harness.cli.output import add_output, refuse
 from harness.cli.run_single import SETTINGS, check, file_keys, run_one
 from harness.errors import UsageError
@@ -93,7 +93,7 @@ def main(options: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     folder, report, record = run_one(options)
     reused = datetime.fromisoformat(record.finished) < started
-    columns = shown_first(scoring_choices(options))
+    columns = headline_names(scoring_choices(options))
     show(report, record, folder, columns, options, reused=reused)
     return _status(options, folder, record)
 

@@ -15,7 +15,7 @@ from harness.cli.options import (
     MatchingOptions,
     ScoringOptions,
     fitting_dataset,
-    matching,
+    matching_settings,
     parameters,
     prices,
     retriever_spec,
@@ -100,7 +100,7 @@ def check(options: argparse.Namespace) -> None:
     if options.timeout is not None:
         _seconds(options.timeout)
     _settings(options)
-    matching(options)
+    matching_settings(options)
 
 
 def _seconds(text: str, option: str = "timeout") -> float:
@@ -126,7 +126,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     return Settings(**values)
 
 
-def known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
+def check_names(options: argparse.Namespace) -> tuple[str, list[str] | None]:
     """Returns the names of the retriever and the plug-ins for the run.
 
     Raises UsageError for an unknown dataset, configuration of it, or retriever.
@@ -189,7 +189,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord
     spec = _spec(options)
     if not options.isolate:  # isolated code is imported in its sandbox only
         spec.check()  # reports a wrong name before a long preparation
-    settings = replace(_settings(options), matching=matching(options))
+    settings = replace(_settings(options), matching=matching_settings(options))
     start = perf_counter()
     dataset = fitting_dataset(options)
     folder = run(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from harness.cli.options import of_kinds
+from harness.cli.options import only_kinds
 from harness.cli.output import print_json
 from harness.cli.run_summary_lines import (
     cost,
@@ -24,7 +24,7 @@ from harness.cli.run_summary_lines import (
     ties_line,
 )
 from harness.io.records import Output
-from harness.io.terminal import counted, digits, grid, terminal_width
+from harness.io.terminal import count_of, digits, grid, terminal_width
 from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
@@ -125,7 +125,7 @@ def _to_type(record: RunRecord, folder: Path) -> str:
 
 def _next(run: str, protocols: int) -> list[str]:
     """Returns commands to type next, with their purpose if the line is wide enough."""
-    more = f", and {counted(protocols - 1, 'other protocols')}" if protocols > 1 else ""
+    more = f", and {count_of(protocols - 1, 'other protocols')}" if protocols > 1 else ""
     steps = {
         f"harness report {run}": "every question, as a page",
         f"harness compare OTHER {run}": "is it better than another run? `harness runs` lists them",
@@ -142,7 +142,7 @@ def _main_table(protocol: ProtocolResult, columns: list[str]) -> str:
     """Formats the main metrics over all queries, and the first of them in the weakest ability."""
     results = protocol.overall
     main = main_metrics(results)
-    asked = of_kinds(columns, (name.partition("@")[0] for name in main))
+    asked = only_kinds(columns, (name.partition("@")[0] for name in main))
     shown = list(dict.fromkeys(name for name in (*asked, *main) if name in results))
     shown = shown[:8] or list(results)[:4]
     rows = [[m, "all", *_measured(results[m])] for m in shown]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from harness.io.plugins import provided_or_none
-from harness.io.terminal import counted, digits
+from harness.io.plugins import provider_or_none
+from harness.io.terminal import count_of, digits
 
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
@@ -90,7 +90,7 @@ def hits(report: ScoreReport) -> Line | None:
     if lost := found.by_method.get("none"):
         text += f"; {lost / n:.1%} could not be"
     if found.unmeasurable_queries:
-        text += f"; {counted(found.unmeasurable_queries, 'questions')} not measurable"
+        text += f"; {count_of(found.unmeasurable_queries, 'questions')} not measurable"
     if found.matched_by_text:
         said = found.token_f1_at_least.items()
         text += "; token F1 at least " + ", ".join(f"{t}: {count}" for t, count in said)
@@ -118,7 +118,7 @@ def usage(record: RunRecord) -> Line | None:
         parts.append(f"{name} {', '.join(said) or 'nothing'}")
     text = f"{'; '.join(parts)}; as the system counts"
     if n := record.cut_off_attempts:
-        text += f", without what was under way when {counted(n, 'attempts')} ended"
+        text += f", without what was under way when {count_of(n, 'attempts')} ended"
     return ("cost", text) if parts else None
 
 
@@ -166,7 +166,7 @@ def head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
     lines = [
         f"{name}{f' ({shown})' if shown else ''} on {d.name}, {d.granularity}, {d.text} text, "
         f"{d.split}",
-        counted(q.asked, "queries")
+        count_of(q.asked, "queries")
         + (f" of {q.in_dataset}" if q.asked != q.in_dataset else "")
         + f", {q.failed} failed"
         + _silent(q.without_ranking, report.missing, own_run=record.measured is not None)
@@ -215,7 +215,7 @@ def ties_line(metric: str, result: MetricResult, least: float) -> str:
 
 def semantic(found: SemanticResult) -> str:
     """Formats the table of accuracy by text similarity; a note if no installed package does."""
-    table = provided_or_none("semantic_table")
+    table = provider_or_none("semantic_table")
     if table is None:
         return "semantic: measured, see scores.json; no installed package shows it as a table"
     return str(table(found))

@@ -23,17 +23,17 @@ from harness.cli.options import (
     add_options,
     add_results,
     fitting_dataset,
-    matching,
+    headline_names,
+    matching_settings,
     run_folder,
     scoring_choices,
-    shown_first,
     view_arguments,
 )
 from harness.cli.output import add_output, emit, refuse
 from harness.cli.published import PublishedOptions, folder_of_published, form_of, import_options
 from harness.errors import UsageError, require_regular
 from harness.io import plugins
-from harness.io.plugins import provided
+from harness.io.plugins import provider
 from harness.io.records import Output
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _of_run(options: argparse.Namespace, folder: Path) -> tuple[Path, Dataset]:
     from harness.runs.folder.run_folder import dataset_of_run
 
     dataset = dataset_of_run(folder, name=options.dataset, **view_arguments(options))
-    if (how := matching(options)) is not None:
+    if (how := matching_settings(options)) is not None:
         folder = copy_with_matching(folder, dataset, how)
     return folder, dataset
 
@@ -170,7 +170,7 @@ def semantic_threshold(options: argparse.Namespace) -> float | None:
     """Returns the cosine of `--semantic`; None if it is not given or no package adds it."""
     if getattr(options, "semantic", None) is None:
         return None
-    value: float | None = provided("semantic_threshold")(options)
+    value: float | None = provider("semantic_threshold")(options)
     return value
 
 
@@ -207,7 +207,7 @@ def score_folder(
 
     scores = score_run(folder, dataset, choices, semantic=semantic)
     record = RunFolder(folder).record
-    show(scores.report, record, folder, shown_first(choices), options)
+    show(scores.report, record, folder, headline_names(choices), options)
     return record
 
 
@@ -223,7 +223,7 @@ def _suggesting_source(options: argparse.Namespace, path: Path) -> Iterator[None
 
 def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     """Prints trec_eval's metrics of a run file and a qrels file."""
-    from harness.io.terminal import counted
+    from harness.io.terminal import count_of
     from harness.runfiles.readers import read_rankings
     from harness.scoring.evaluate import evaluate
     from harness.scoring.ranks import Ties
@@ -245,10 +245,10 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
         raise UsageError(f"{path}: none of its queries is judged in {options.qrels}")
     odd = []
     if result.unknown_queries:
-        said = counted(result.unknown_queries, "queries")
+        said = count_of(result.unknown_queries, "queries")
         odd.append(f"{said} that nobody judged, ignored")
     if result.repeated_documents:
-        said = counted(result.repeated_documents, "rows")
+        said = count_of(result.repeated_documents, "rows")
         odd.append(f"{said} with a document that stood in the ranking before")
     if odd and options.strict:
         raise UsageError(f"{path}: {'; '.join(odd)} (--strict)")

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.config_file import apply_table
-from harness.cli.options import of_kinds, scoring_choices, shown_first
+from harness.cli.options import headline_names, only_kinds, scoring_choices
 from harness.cli.output import print_json, refuse
 from harness.cli.published import of_config
-from harness.cli.run_single import check, file_keys, known, run_one
+from harness.cli.run_single import check, check_names, file_keys, run_one
 from harness.cli.timeout import in_time
 from harness.errors import HarnessError, PluginError, RunError, TimedOutError, UsageError
-from harness.io.plugins import provided, provided_or_none
+from harness.io.plugins import provider, provider_or_none
 from harness.io.records import Output, OutputPart
 from harness.records.run import RunRecord
 from harness.records.scores import ScoreReport
@@ -77,7 +77,7 @@ def run_file(options: argparse.Namespace, file: Path, values: dict[str, object])
     """Runs the suite of a TOML file. Raises UsageError for an invalid one."""
     _refuse_options_of_one_run(options)
     out = options.out or values.get("out") or "results"
-    nightly, table = provided_or_none("nightly"), values.pop("nightly", {})
+    nightly, table = provider_or_none("nightly"), values.pop("nightly", {})
     if nightly is None and table:
         raise UsageError(f"--config {file}: [nightly]: no installed package keeps a history")
     plan = nightly.read_plan(file, table, str(out)) if nightly else None
@@ -291,7 +291,7 @@ def table(done: list[SuiteRun], asked: Sequence[str] = ()) -> str:
 
     mains = [main_protocol(one.report.protocols) if one.report else None for one in done]
     found = [main.overall if main else {} for main in mains]
-    more = of_kinds(asked, (name.partition("@")[0] for name in MAIN))
+    more = only_kinds(asked, (name.partition("@")[0] for name in MAIN))
     metrics = (
         list(dict.fromkeys(m for results in found for m in main_metrics(results, more))) or MAIN
     )
@@ -345,7 +345,7 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
     from harness.cli.leaderboard import claims_of, say_broken
     from harness.reports.board import write_board
 
-    nightly: Any = provided_or_none("nightly")
+    nightly: Any = provider_or_none("nightly")
     claims = claims_of(next((run.claims for run in runs if run.claims), None))
     of_systems = [run for run in runs if not run.published]
     for run in of_systems:
@@ -354,7 +354,7 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
         try:
             # Importing code can hang too; the run itself then times out.
             with suppress(TimedOutError):
-                run.retriever, run.plugin = in_time(run, known, 60.0)
+                run.retriever, run.plugin = in_time(run, check_names, 60.0)
         except PluginError as error:  # fails its own runs only; an unknown name ends the suite
             dataset, system = run.series
             print(f"harness: {system} on {dataset} will fail: {error}", file=sys.stderr)
@@ -371,7 +371,7 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
     if options.json:
         print_json(RunListOutput(runs=done, night=found))
     elif not options.quiet:
-        print(table(done, shown_first(scoring_choices(options))))
+        print(table(done, headline_names(scoring_choices(options))))
         if found is None:
             for failed in (one for one in done if one.failure):
                 print(f"failed: {failed.retriever} on {failed.dataset}: {failed.failure}")
@@ -388,7 +388,7 @@ def _night(
     """Runs a suite with its history. After Ctrl-C, its summary has the runs done so far."""
     for run in runs:
         run.nightly = True  # measured again every night; the history has earlier results
-    with provided("nightly").open_nightly_run(
+    with provider("nightly").open_nightly_run(
         plan, [run.series for run in runs if not run.published], resume=options.resume
     ) as night:
         if night.note and not options.quiet:

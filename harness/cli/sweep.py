@@ -157,14 +157,14 @@ def _shown(found: Sweep, options: argparse.Namespace) -> str:
 
 def _held_out(found: Sweep, chosen: Chosen) -> str:
     from harness.analysis.sweep import said
-    from harness.scoring.score_columns import named
+    from harness.scoring.score_columns import name_clusters
 
     held: Any = chosen.held_out
     best = found.tried[chosen.place]
     how = f"{held.how}{f' (approximate: {held.note})' if held.approximate else ''}"
     line = (
         f"held out: {said(best.setting)}: {best.metric} {held.value:.4f}, 95% {_range(held)}, "
-        f"n {held.n}; {named(how, 'haystacks' if held.clustered else 'queries')}"
+        f"n {held.n}; {name_clusters(how, 'haystacks' if held.clustered else 'queries')}"
     )
     if chosen.tied:
         line += f"\n  {chosen.tied} other settings were as good on the development part"

@@ -26,7 +26,7 @@ _GATHERED_BYTES = 1 << 24
 _NOT_OF_A_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-def typed(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+def typed_array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
     """Converts the values of a column. Raises UsageError for the first of another type."""
     try:
         return pa.array(values, field.type)
@@ -134,7 +134,7 @@ class TableFile:
 
     def write_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Adds rows, given as one list per column."""
-        arrays = [typed(field, columns[field.name]) for field in self.schema]
+        arrays = [typed_array(field, columns[field.name]) for field in self.schema]
         self.write(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
     def write_table(self, table: pa.Table) -> None:

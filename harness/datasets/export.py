@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.datasets.reader import Dataset
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.files import folder_aside
 from harness.io.records import Record, encode
 from harness.schema import Query
@@ -231,7 +231,7 @@ def export(dataset: Dataset, folder: Path, format: str) -> list[Path]:
     empty, and ids that the format does not allow.
     """
     if format not in _FORMATS:
-        raise UsageError(f"unknown export format {format!r}{near(format, list(_FORMATS))}")
+        raise UsageError(f"unknown export format {format!r}{suggest(format, list(_FORMATS))}")
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise UsageError(f"{folder}: exists and is not empty; name a new folder")
     with folder_aside(folder) as aside:

@@ -19,7 +19,7 @@ from harness.datasets.adapter import Adapter, DatasetConfig, Variant, by_name
 from harness.datasets.manifest import AS_OF, Manifest
 from harness.datasets.manifest import NAME as MANIFEST
 from harness.datasets.reader import Dataset
-from harness.errors import UsageError, near, require_names
+from harness.errors import UsageError, require_names, suggest
 from harness.io import plugins
 from harness.io.checksums import DamagedError
 from harness.io.files import disk_errors, sweep, sweep_below
@@ -88,7 +88,7 @@ def _suggestion(name: str) -> str:
     ]
     if same := [full for full in ours if name in full.split("/")[1:]]:
         return f"; did you mean {', '.join(same[:3])}?"
-    return near(name.partition("/")[0], families())
+    return suggest(name.partition("/")[0], families())
 
 
 def find(name: str) -> tuple[Adapter, Variant, str]:
@@ -102,7 +102,7 @@ def find(name: str) -> tuple[Adapter, Variant, str]:
     variant = by_name(found.variants(), rest) if own is None else own(rest)
     if variant is None:
         known = [v.name for v in found.variants()]
-        raise UsageError(f"unknown dataset {name!r} of the family {family!r}{near(rest, known)}")
+        raise UsageError(f"unknown dataset {name!r} of the family {family!r}{suggest(rest, known)}")
     return found, variant, full_name(family, variant)
 
 
@@ -111,7 +111,7 @@ def full_name(family: str, variant: Variant) -> str:
     return f"{family}/{variant.name}" if variant.name else family
 
 
-def listing() -> Iterator[tuple[str, Variant]]:
+def iter_configs() -> Iterator[tuple[str, Variant]]:
     """Yields every listed dataset with its full name."""
     for family in families():
         for variant in adapter(family).variants():
@@ -196,7 +196,7 @@ def _own_files(
     if before is None:
         once = " once, and it stands for them" if variant.name else ""
         named = [one.partition("/")[2] for one in own_names(name.partition("/")[0])]
-        others = near(variant.name, named) if variant.name and named else ""
+        others = suggest(variant.name, named) if variant.name and named else ""
         raise UsageError(
             variant.without_source
             or f"the dataset {name!r} reads your own files: add --source PATH{once}{others}"
@@ -234,7 +234,7 @@ def choose_config(
 
     def choose(what: str, chosen: str, known: tuple[str, ...]) -> str:
         if chosen and chosen not in known:
-            raise UsageError(f"{name} has no {what} {chosen!r}{near(chosen, list(known))}")
+            raise UsageError(f"{name} has no {what} {chosen!r}{suggest(chosen, list(known))}")
         return chosen or known[0]
 
     return DatasetConfig(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.datasets.columns import TableFile, fingerprint, typed
+from harness.datasets.columns import TableFile, fingerprint, typed_array
 from harness.datasets.manifest import (
     CHANGES,
     CHANGES_FILE,
@@ -123,7 +123,7 @@ class DatasetWriter:
         self._tables["documents.arrow"].write(
             pa.RecordBatch.from_arrays(
                 [
-                    typed(field, columns[field.name])
+                    typed_array(field, columns[field.name])
                     if field.name in columns
                     else pa.nulls(n, field.type)
                     for field in DOCUMENTS

@@ -77,7 +77,7 @@ def secret_name(name: str) -> bool:
     return _SECRET_NAME.fullmatch(plain) is not None
 
 
-def refuse_in(where: str, values: Mapping[str, object]) -> None:
+def refuse_secrets(where: str, values: Mapping[str, object]) -> None:
     """Raises UsageError for the first setting, at any depth, with a secret's name and a text other
     than `env:NAME` as its value; names include options of a command line."""
     for path, name, value in _leaves(values):
@@ -104,7 +104,7 @@ def refuse_address(what: str, url: str, remedy: str = "give secrets by the envir
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise UsageError(f"{what}: is no address: {masked(str(error))}") from None
+        raise UsageError(f"{what}: is no address: {redact(str(error))}") from None
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
             f"{what}: the address must not hold a user or a password, nor a ?query or a #fragment, "
@@ -145,13 +145,13 @@ def from_environment(variable: str) -> str | None:
     return value or None
 
 
-def filled_in(value: Any, what: str) -> Any:
+def fill_in_variables(value: Any, what: str) -> Any:
     """Replaces `env:NAME` by its value, at any depth; the result must not be stored.
     Raises UsageError, beginning with `what`, for a variable that is not set."""
     if isinstance(value, Mapping):
-        return {key: filled_in(one, what) for key, one in value.items()}
+        return {key: fill_in_variables(one, what) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(filled_in(one, what) for one in value)
+        return type(value)(fill_in_variables(one, what) for one in value)
     found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         return value
@@ -161,7 +161,7 @@ def filled_in(value: Any, what: str) -> Any:
     return secret
 
 
-def values_of_others(params: Mapping[str, object]) -> dict[str, str]:
+def environment_digests(params: Mapping[str, object]) -> dict[str, str]:
     """Returns 12 digits of the sha256 of each variable's value, except for parameters with a
     secret's name; the values identify the system, for example by its model."""
     return {
@@ -172,13 +172,13 @@ def values_of_others(params: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def masked(text: str) -> str:
+def redact(text: str) -> str:
     """Masks the values of variables, and texts with the form of a key."""
     text = _FORM.sub(lambda found: f"{found['header'] or ''}{MASK}", text)
-    return without_known([text])[0]
+    return redact_texts([text])[0]
 
 
-def without_known(texts: Iterable[str], given: Callable[[], Iterable[str]] = tuple) -> list[str]:
+def redact_texts(texts: Iterable[str], given: Callable[[], Iterable[str]] = tuple) -> list[str]:
     """Masks the values of variables in texts that a system or a model returns. Keeps values that
     occur in its input `given`, since masking must not change scored texts."""
     left = [*texts]
@@ -188,19 +188,19 @@ def without_known(texts: Iterable[str], given: Callable[[], Iterable[str]] = tup
     return left
 
 
-def masked_in(value: Any, name: str = "") -> Any:
-    """Masks nested JSON values: texts as `masked` does, and texts under a secret's name entirely,
-    unless they are `env:NAME`."""
+def redact_in(value: Any, name: str = "") -> Any:
+    """Redacts nested JSON values: secrets in texts, and all texts under a secret's name unless
+    they are `env:NAME`."""
     if isinstance(value, Mapping):
-        return {masked(str(key)): masked_in(one, str(key)) for key, one in value.items()}
+        return {redact(str(key)): redact_in(one, str(key)) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [masked_in(one, name) for one in value]
+        return [redact_in(one, name) for one in value]
     if not isinstance(value, str) or _NO_SECRET.fullmatch(value) or _REFERENCE.fullmatch(value):
         return value
-    return MASK if secret_name(name) else masked(value)
+    return MASK if secret_name(name) else redact(value)
 
 
 def excerpt(said: str | bytes, most: int = 200) -> str:
     """Quotes the beginning of a reply for an error; masks it before cutting."""
     text = said.decode(errors="replace") if isinstance(said, bytes) else said
-    return repr(masked(text[: 100 * most])[:most])
+    return repr(redact(text[: 100 * most])[:most])

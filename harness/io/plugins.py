@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, PluginError, UsageError
-from harness.io.masking import masked
+from harness.io.masking import redact
 
 PLUGIN_MODULE = "harness_plugin_"
 """Name prefix of modules loaded from a file."""
@@ -67,7 +67,7 @@ def load_file(path: Path) -> Any:
                 raise PluginError(f"{path}, line {error.lineno}: {error.msg}") from None
             if isinstance(error, HarnessError) or not isinstance(error, FAILURES):
                 raise
-            raise PluginError(f"plug-in {path}: {raised_at(error)}") from error
+            raise PluginError(f"plug-in {path}: {describe_error(error)}") from error
         finally:
             _loading.pop()
     return sys.modules[name]
@@ -112,12 +112,12 @@ def exit_if_forked(own: int) -> None:
         os._exit(1)
 
 
-def raised_at(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Formats an error of third-party code as one line with file and line; masks secrets."""
     frames = traceback.extract_tb(error.__traceback__)
     last = [frame for frame in frames if not frame.filename.startswith("<frozen")][-1]
     try:
-        message = masked(" ".join(str(error).split()))
+        message = redact(" ".join(str(error).split()))
     except Exception:
         message = "(what it says cannot be read)"
     return f"{type(error).__name__}: {message} (raised at {last.filename}, line {last.lineno})"
@@ -177,7 +177,7 @@ def load(entry: EntryPoint, kind: str) -> Any:
     except HarnessError:
         raise
     except FAILURES as error:
-        raise failure(entry, kind, f"{entry.value}: {raised_at(error)}") from error
+        raise failure(entry, kind, f"{entry.value}: {describe_error(error)}") from error
 
 
 def failure(entry: EntryPoint, kind: str, reason: str) -> PluginError:
@@ -190,15 +190,15 @@ def load_all(group: str, kind: str) -> list[Any]:
     return [load(entry, kind) for entry in find_all(group)]
 
 
-def provided(name: str) -> Any:
+def provider(name: str) -> Any:
     """Returns the object that an extension provides as `name`. Raises UsageError if none does."""
-    found = provided_or_none(name)
+    found = provider_or_none(name)
     if found is None:
         raise UsageError(f"no installed package provides {name!r} (entry point group {PROVIDERS})")
     return found
 
 
-def provided_or_none(name: str) -> Any | None:
+def provider_or_none(name: str) -> Any | None:
     """Returns the object that an extension provides as `name`; None if none does."""
     entry = find(PROVIDERS, name)
     return None if entry is None else load(entry, "provider")

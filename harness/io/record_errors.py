@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from harness.errors import near
+from harness.errors import suggest
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?$", re.DOTALL)
 
@@ -28,7 +28,7 @@ def explained(error: msgspec.ValidationError, kind: Any, where: str) -> str:
         name = unknown["field"]
         known = sorted(_fields_at(kind, path))
         field = f"{field}.{name}" if field else name
-        what = f"unknown field{near(name, known)}"
+        what = f"unknown field{suggest(name, known)}"
     elif missing := _MISSING.match(what):
         field = f"{field}.{missing['field']}" if field else missing["field"]
         what = "is missing"

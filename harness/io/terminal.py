@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TextIO
 
-from harness.io.masking import masked
+from harness.io.masking import redact
 
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -46,7 +46,7 @@ def one_line(text: object) -> str:
     return visible(str(text)).replace("\n", "\\n").replace("\t", "\\t")
 
 
-class Printed:
+class SafeStream:
     """A stream that writes `visible` text with the secrets of this process masked.
 
     On a terminal, the codes of progress bars and grey text are kept. All other attributes are those
@@ -56,7 +56,7 @@ class Printed:
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
-    def write(self, text: str, mask: Callable[[str], str] = masked) -> int:
+    def write(self, text: str, mask: Callable[[str], str] = redact) -> int:
         """Writes a text and returns its length. Discards it if code under test has closed the
         stream."""
         if self.stream.closed:
@@ -106,7 +106,7 @@ def draw(code: str) -> None:
     """Writes a terminal code of the harness to standard output."""
     stream = sys.stdout
     try:
-        (stream.stream if isinstance(stream, Printed) else stream).write(code)
+        (stream.stream if isinstance(stream, SafeStream) else stream).write(code)
     except BrokenPipeError:
         stream.flush()
 
@@ -128,12 +128,12 @@ def _open_all() -> None:
 
 
 @contextmanager
-def printed() -> Iterator[None]:
+def safe_output() -> Iterator[None]:
     """Wraps standard output and standard error in `Printed`."""
     _open_all()
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (
-        stream if isinstance(stream, Printed) else Printed(stream) for stream in before
+        stream if isinstance(stream, SafeStream) else SafeStream(stream) for stream in before
     )
     try:
         yield
@@ -274,11 +274,11 @@ def digits(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def counted(n: int, many: str) -> str:
+def count_of(n: int, many: str) -> str:
     """Returns a number and its noun: `12 haystacks`, `1 query`."""
-    return f"{n} {one_of(many) if n == 1 else many}"
+    return f"{n} {singular(many) if n == 1 else many}"
 
 
-def one_of(many: str) -> str:
+def singular(many: str) -> str:
     """Returns the singular of a plural noun."""
     return many.removesuffix("ies") + "y" if many.endswith("ies") else many.removesuffix("s")

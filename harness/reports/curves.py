@@ -28,7 +28,7 @@ from harness.scoring.arrays import Flags, Values
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import protocol
 from harness.scoring.ranks import Ties, from_dataset, rank_judged
-from harness.scoring.resolve import haystack_sizes, held
+from harness.scoring.resolve import haystack_sizes, in_haystack
 from harness.scoring.score_columns import Column, Results, document_columns, with_intervals
 from harness.scoring.tokens import BUDGETS, TokenBudget
 
@@ -54,7 +54,7 @@ def by_k(material: Material, block: Block) -> CutoffCurves:
     dataset, rule = material.dataset, protocol(block[0])
     judged, ties = dataset.qrels(rule.key), Ties(material.run.blocks[block].ties)
     ranked = rank_judged(material.rankings, from_dataset(dataset, rule.key), ties)
-    scored, present = material.scored(block), held(dataset, judged.query, judged.document)
+    scored, present = material.scored(block), in_haystack(dataset, judged.query, judged.document)
     sizes = haystack_sizes(dataset)
     ks = grid(min(material.depth, int(sizes.max(initial=1))))
     metrics = [Metric(family, k) for family in FAMILIES for k in ks]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.analysis.scored_run import Block, ScoredRun
 from harness.datasets.reader import Dataset
 from harness.errors import HarnessError
-from harness.io.plugins import FAILURES, failure, find_all, load, raised_at
+from harness.io.plugins import FAILURES, describe_error, failure, find_all, load
 from harness.reports.records import DocumentColumns, ReportSection
 from harness.runfiles.rankings import Rankings
 from harness.runs.folder.rankings import read_run_rankings
@@ -25,7 +25,7 @@ from harness.schema import as_datetime
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.matching.matcher import TextHit, read_hits
 from harness.scoring.ranks import Ranked, Ties, from_dataset, rank_judged
-from harness.scoring.resolve import Resolved, cleaned, resolve
+from harness.scoring.resolve import Resolved, canonicalize, resolve
 from harness.scoring.score_columns import QueryStatus, slices
 from harness.scoring.tokens import token_counts
 
@@ -57,7 +57,7 @@ class Material:
         run = ScoredRun.read(folder)
         files = RunFolder(folder)
         hits = read_hits(dataset, files.hits) if files.hits.is_file() else []
-        rankings, _ = cleaned(read_run_rankings(files.rankings), dataset)
+        rankings, _ = canonicalize(read_run_rankings(files.rankings), dataset)
         ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
         found = resolve(rankings, dataset)
         return cls(run, dataset, rankings, found, ranked, query_outcomes(files, dataset), hits)
@@ -160,7 +160,6 @@ class Shelf:
         self._dataset, self._texts, self._share = dataset, texts, share
         self._places: dict[tuple[int, int], int] = {}
         self._names: dict[str, int] = {}
-        self._unknown: dict[int, str] = {}
 
     def place(self, haystack: int, row: int) -> int:
         """Returns the number of a document row in a haystack."""
@@ -267,5 +266,5 @@ def added_sections(context: ReportContext) -> list[ReportSection]:
         except HarnessError:
             raise
         except FAILURES as error:
-            raise failure(entry, "report section", raised_at(error)) from error
+            raise failure(entry, "report section", describe_error(error)) from error
     return found

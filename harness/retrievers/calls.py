@@ -43,32 +43,32 @@ def index(retriever: Retriever, corpus: Corpus) -> None:
     Raises TimeoutError if the retriever is not ready in time, and all errors of the retriever.
     """
     if not callable(getattr(retriever, "index", None)):
-        tell(retriever, corpus)
+        stream_corpus(retriever, corpus)
         return
     take_in: Callable[[Corpus], Any] = retriever.index
-    awaited(take_in(corpus))
+    await_result(take_in(corpus))
     wait_until_ready(retriever)
 
 
-def is_told(retriever: Any) -> bool:
+def is_streaming(retriever: Any) -> bool:
     """Tests whether a retriever can ingest a corpus session by session."""
     return all(callable(getattr(retriever, name, None)) for name in ("reset", "add"))
 
 
 def can_serve(thing: Any) -> bool:
     """Tests whether an object has `search`, and `index` or `reset` and `add`."""
-    takes_in = callable(getattr(thing, "index", None)) or is_told(thing)
+    takes_in = callable(getattr(thing, "index", None)) or is_streaming(thing)
     return takes_in and callable(getattr(thing, "search", None))
 
 
-def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
+def stream_corpus(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
     """Adds the sessions of a corpus in time order and waits until the retriever is ready.
 
     `before`: an earlier state of the corpus that the retriever has ingested already; without it,
     the retriever is reset. Raises as `index` does.
     """
     if before is None:
-        awaited(retriever.reset())
+        await_result(retriever.reset())
     clock = current()
     sessions = corpus.sessions()[:] if corpus.changes else []
     document_of = {document.id: document for session in sessions for document in session}
@@ -76,7 +76,7 @@ def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
         if isinstance(event, Changed):
             _tell_of(retriever, event, document_of)
         else:
-            awaited(retriever.add(event))
+            await_result(retriever.add(event))
             clock.taken_in(len(event))
     wait_until_ready(retriever)
 
@@ -84,10 +84,10 @@ def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
 def _tell_of(retriever: Any, change: Changed, document_of: Mapping[str, Document]) -> None:
     """Passes a change to the retriever's `update` or `delete`, if it has them."""
     if change.kind == "forget" and callable(getattr(retriever, "delete", None)):
-        awaited(retriever.delete(change.document))
+        await_result(retriever.delete(change.document))
     by = document_of.get(change.by or "")
     if change.kind == "update" and by is not None and callable(getattr(retriever, "update", None)):
-        awaited(retriever.update(change.document, by))
+        await_result(retriever.update(change.document, by))
 
 
 def wait_until_ready(retriever: Retriever) -> None:
@@ -97,7 +97,7 @@ def wait_until_ready(retriever: Retriever) -> None:
         return
     limit = float(getattr(retriever, "ready_timeout", READY_TIMEOUT))
     start, pause, told = monotonic(), _FIRST, False
-    while not awaited(ready()):
+    while not await_result(ready()):
         waited = monotonic() - start
         if waited >= limit:
             raise TimeoutError(
@@ -115,9 +115,9 @@ def search(retriever: Retriever, questions: Sequence[Question], k: int) -> Seque
 
     If answers are awaitables, the error of a failed one takes its place; `as_result` raises it.
     """
-    found = as_answers(awaited(retriever.search(questions, k)), len(questions))
+    found = as_answers(await_result(retriever.search(questions, k)), len(questions))
     if any(inspect.isawaitable(one) for one in found):
-        answers: list[Any] = awaited(_all(found))
+        answers: list[Any] = await_result(_all(found))
         return answers
     return found
 
@@ -125,7 +125,7 @@ def search(retriever: Retriever, questions: Sequence[Question], k: int) -> Seque
 def close(retriever: Retriever) -> None:
     """Closes a retriever, if it has `close`."""
     if callable(getattr(retriever, "close", None)):
-        awaited(retriever.close())  # type: ignore[attr-defined]
+        await_result(retriever.close())  # type: ignore[attr-defined]
 
 
 def release(retriever: Retriever) -> bool:
@@ -134,10 +134,10 @@ def release(retriever: Retriever) -> bool:
     Returns whether the corpus must be indexed again before the next search.
     """
     give = getattr(retriever, "release", None)
-    return bool(awaited(give())) if callable(give) else False
+    return bool(await_result(give())) if callable(give) else False
 
 
-def awaited(value: Any) -> Any:
+def await_result(value: Any) -> Any:
     """Returns a value, or the result of an awaitable. Raises the awaitable's errors.
 
     Raises RuntimeError if it is called in the event loop that it would wait for.

@@ -17,7 +17,7 @@ from threading import Timer
 from typing import IO, Any
 
 from harness.errors import ResponseMismatchError, RunError, UsageError
-from harness.io.masking import excerpt, masked
+from harness.io.masking import excerpt, redact
 from harness.io.records import encode
 from harness.retrievers import wire
 from harness.retrievers.calls import READY_TIMEOUT
@@ -285,7 +285,7 @@ class Command(wire.WireRetriever):
         """Formats the end of the command's stderr for an error message."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _READ))
-        said = masked(self._stderr.read().decode(errors="replace"))
+        said = redact(self._stderr.read().decode(errors="replace"))
         lines = said[-_TOLD:].strip().splitlines()
         if len(lines) < 2:
             return f"; on stderr: {lines[0]}" if lines else ""

@@ -15,7 +15,7 @@ from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.locks import ServiceLock, check_url
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 from harness.retrievers.retry import retry
 from harness.retrievers.wire import Counts, Message, Reply, Reset, Search, message_type
 
@@ -69,7 +69,7 @@ class Http(wire.WireRetriever):
     revision: str | None = ""
 
     def __post_init__(self) -> None:
-        need("retriever 'http'", *self.modules)
+        require_packages("retriever 'http'", *self.modules)
         self._check()
         import urllib3
 

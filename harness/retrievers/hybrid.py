@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.records import Record, convert
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
@@ -19,9 +19,9 @@ from harness.retrievers.outputs import (
     NotAnAnswerError,
     documents_of,
     in_order,
-    ranked,
+    in_range,
+    ranked_result,
     scores_of,
-    within,
 )
 
 RetrieverRef = str | Mapping[str, object]
@@ -114,16 +114,16 @@ class CandidateRetriever:
     def report(self) -> dict[str, object]:
         """Returns the retriever's name and its own report, if any."""
         report = getattr(self._retriever, "report", None)
-        return {"name": self.name, **(calls.awaited(report()) if callable(report) else {})}
+        return {"name": self.name, **(calls.await_result(report()) if callable(report) else {})}
 
     def _ranking(self, found: Found, k: int) -> CandidateRanking:
         """Parses an answer as in a run: sorted by score, without repeated documents."""
-        result = ranked(found, self._retriever)
+        result = ranked_result(found, self._retriever)
         ids: Any = result.ids
         scores = result.scores
         if result.hits is not None:
             ids, scores = documents_of(result.hits)
-        positions = within(ids, len(self._corpus), self._position)
+        positions = in_range(ids, len(self._corpus), self._position)
         known = scores_of(scores, len(positions))
         positions, known, _ = in_order(positions, known, result.ranked_by)
         return CandidateRanking(
@@ -183,7 +183,7 @@ class Hybrid:
     ) -> None:
         """Sets parameters that do not affect the indexes. Raises ValueError for invalid ones."""
         if method not in METHODS:
-            raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
+            raise ValueError(f"unknown method {method!r}{suggest(method, list(METHODS))}")
         n = len(self._stages)
         self._weights = [1.0] * n if weights is None else [float(weight) for weight in weights]
         if len(self._weights) != n:
@@ -315,7 +315,7 @@ class RecencyWeighted:
         if half_life <= 0:
             raise ValueError(f"half_life must be more than 0 days, not {half_life}")
         if combine not in ("product", "sum"):
-            raise ValueError(f"unknown combine {combine!r}{near(combine, ['product', 'sum'])}")
+            raise ValueError(f"unknown combine {combine!r}{suggest(combine, ['product', 'sum'])}")
         self._half_life = half_life * _DAY
         self._weights = (relevance_weight, recency_weight, importance_weight)
         self._product = combine == "product"

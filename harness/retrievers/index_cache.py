@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.datasets.registry import home
-from harness.errors import RunError, UsageError, near
+from harness.errors import RunError, UsageError, suggest
 from harness.io.checksums import (
     ChecksummedRecord,
     block_digest,
@@ -38,7 +38,7 @@ from harness.io.files import (
 )
 from harness.io.records import Record
 from harness.retrievers import calls
-from harness.retrievers.calls import awaited
+from harness.retrievers.calls import await_result
 from harness.retrievers.contract import Corpus, Retriever
 from harness.retrievers.locks import locked
 
@@ -206,7 +206,7 @@ def clear(name: str = "") -> list[CachedIndex]:
     ]
     if name and not chosen:
         names = [one.name for one in known] or ["none"]
-        raise UsageError(f"no index {name!r} is kept{near(name, names)}")
+        raise UsageError(f"no index {name!r} is kept{suggest(name, names)}")
     for one in chosen:
         _remove(folder() / one.name)
     sweep(folder(), again=True)
@@ -335,7 +335,7 @@ def _of_index(retriever: Retriever, system: Mapping[str, object]) -> dict[str, o
 def _asked(retriever: Any, name: str, corpus: Corpus) -> bool:
     wants = len(inspect.signature(retriever.has_index).parameters)
     return bool(
-        awaited(retriever.has_index(name, corpus) if wants > 1 else retriever.has_index(name))
+        await_result(retriever.has_index(name, corpus) if wants > 1 else retriever.has_index(name))
     )
 
 
@@ -351,11 +351,11 @@ def ingest_and_save(
             raise RunError(_not_kept(corpus))
         calls.index(retriever, corpus)
         now = True
-        awaited(retriever.save(aside))
+        await_result(retriever.save(aside))
 
     def opened(whole: Path) -> None:
         if not now:
-            loaded = awaited(retriever.load(whole))
+            loaded = await_result(retriever.load(whole))
             if loaded is not None and loaded is not retriever:
                 raise TypeError("load(folder) must load into the object that it is called on")
 

@@ -54,7 +54,7 @@ def as_result(found: Found) -> Result:
         raise found
     if isinstance(found, Result):
         _check_abstain(found)
-        return _without_padding(found) if padding(found) else found
+        return _without_padding(found) if count_padding(found) else found
     if isinstance(found, np.ndarray) and found.ndim == 1:
         return as_result(Result(found))
     if found is None or isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
@@ -96,7 +96,7 @@ def _check_abstain(found: Result) -> None:
         )
 
 
-def padding(found: Found) -> int:
+def count_padding(found: Found) -> int:
     """Counts the -1 in an array of positions, with which faiss and hnswlib pad results."""
     ids = found.ids if isinstance(found, Result) else found
     if not isinstance(ids, np.ndarray) or not np.issubdtype(ids.dtype, np.integer):
@@ -184,7 +184,7 @@ def documents_of(hits: Sequence[Hit]) -> tuple[list[str | int], list[float] | No
     return [source for source, _ in sources], scores if len(scores) == len(sources) else None
 
 
-def within(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDArray[np.int64]:
+def in_range(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDArray[np.int64]:
     """Returns the positions of ids: integer arrays are positions, else `place` maps each id.
 
     Raises ValueError for positions outside a haystack of n documents, and NotAnAnswerError for
@@ -212,7 +212,7 @@ def check_ranked_by(retriever: object) -> None:
         raise UsageError(f"ranked_by of a retriever must be 'order' or 'score', not {by!r}")
 
 
-def ranked(found: Found, retriever: object) -> Result:
+def ranked_result(found: Found, retriever: object) -> Result:
     """Converts the answer to one question to a Result with its own `ranked_by`, else that of the
     retriever. Raises as `as_result` does, and NotAnAnswerError for an invalid `ranked_by`."""
     result = as_result(found)
@@ -286,7 +286,7 @@ def own_answer(result: Result) -> str | None:
     """Returns the system's own answer. Raises TypeError if it is not text."""
     if result.answer is not None and not isinstance(result.answer, str):
         raise TypeError(f"the answer must be a text, not {type(result.answer).__name__}")
-    return None if result.answer is None else well_formed(result.answer)
+    return None if result.answer is None else valid_text(result.answer)
 
 
 def confidence_of(result: Result) -> float | None:
@@ -299,7 +299,7 @@ def confidence_of(result: Result) -> float | None:
     return confidence
 
 
-def well_formed(text: str) -> str:
+def valid_text(text: str) -> str:
     """Replaces lone surrogates, which cannot be written to a file, by U+FFFD."""
     return _SURROGATE.sub("\ufffd", text)
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness import errors
-from harness.errors import HarnessError, PluginError, RunError, UsageError, near
+from harness.errors import HarnessError, PluginError, RunError, UsageError, suggest
 from harness.io import plugins
 from harness.io.files import not_finite
-from harness.io.masking import filled_in, refuse_in
+from harness.io.masking import fill_in_variables, refuse_secrets
 from harness.io.plugins import (
     FAILURES,
+    describe_error,
     load_file,
     module_name,
     public_names,
-    raised_at,
     register_retriever,
     registered,
     registered_in,
@@ -71,7 +71,7 @@ def install(module: str) -> str:
     return errors.install(extra) if extra else f"pip install {module}"
 
 
-def there(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Tests whether a module is installed, importing at most its parent package."""
     try:
         return find_spec(module) is not None
@@ -79,13 +79,13 @@ def there(module: str) -> bool:
         return False
 
 
-def need(what: str, *modules: str) -> None:
+def require_packages(what: str, *modules: str) -> None:
     """Raises UsageError with the install command if a module is missing.
 
     Does not import the modules, so that constructors stay fast.
     """
     for module in modules:
-        if not there(module):
+        if not is_installed(module):
             raise UsageError(f"{what} needs the package {module!r}: {install(module)}")
 
 
@@ -177,7 +177,7 @@ __all__ = [
     "factory_of",
     "files_of",
     "find",
-    "named",
+    "full_name",
     "names",
     "parameters",
     "register_retriever",
@@ -215,7 +215,7 @@ class RetrieverSpec:
     def check(self) -> None:
         """Raises UsageError for unknown names and parameters, for numbers that are not finite, for
         secrets (see masking.refuse_in), and for code that fails to import."""
-        refuse_in(f"retriever {self.name!r}: the parameter", self.params)
+        refuse_secrets(f"retriever {self.name!r}: the parameter", self.params)
         if odd := not_finite(self.params):
             raise UsageError(f"retriever {self.name!r}: {odd}, with which nothing can be computed")
         self._factory()
@@ -227,7 +227,7 @@ class RetrieverSpec:
         constructor accepts it and the parameters do not set it.
         """
         factory = self._factory()
-        params = filled_in(dict(self.params), f"retriever {self.name!r}")
+        params = fill_in_variables(dict(self.params), f"retriever {self.name!r}")
         if inspect.isfunction(factory) and _retrieves(factory):
             return FunctionRetriever(factory, params)
         if "seed" in inspect.signature(factory).parameters and "seed" not in params:
@@ -244,12 +244,14 @@ class RetrieverSpec:
             serves = wrapper_for(built)
             built = serves() if serves is not None else built
         except (TypeError, ValueError) as error:
-            said = str(error) if is_ours(self.name) else raised_at(error)
+            said = str(error) if is_ours(self.name) else describe_error(error)
             raise UsageError(f"retriever {self.name!r}: {said}") from error
         except HarnessError:
             raise
         except FAILURES as error:
-            raise RunError(f"retriever {self.name!r} was not built: {raised_at(error)}") from error
+            raise RunError(
+                f"retriever {self.name!r} was not built: {describe_error(error)}"
+            ) from error
         if not can_serve(built):
             raise UsageError(
                 f"retriever {self.name!r} lacks index(corpus) or search(queries, k), or, in place "
@@ -272,17 +274,17 @@ class RetrieverSpec:
         if unknown and not free:
             raise UsageError(
                 f"retriever {self.name!r} has no parameter {unknown[0]!r}"
-                f"{near(unknown[0], known or ['none'])}"
+                f"{suggest(unknown[0], known or ['none'])}"
             )
         return factory
 
 
 def factory_of(name: str) -> Callable[..., Any]:
-    """Returns the class or function that builds retriever `name`. Raises as `find` and `named` do.
+    """Returns the class or function that builds a retriever. Raises as `find` and `full_name` do.
 
     For a third-party object, returns its wrapper (see wrapper_for).
     """
-    found = find(named(name))
+    found = find(full_name(name))
     return wrapper_for(found) or found
 
 
@@ -301,7 +303,7 @@ def parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for name, p in inspect.signature(factory).parameters.items() if name not in given]
 
 
-def named(name: str) -> str:
+def full_name(name: str) -> str:
     """Returns `mine.py:Class` for an otherwise unknown `mine` with a `mine.py` in this folder.
 
     Uses the retriever that the file registers as `mine` (then returns the name), else its only
@@ -367,7 +369,7 @@ def find(name: str) -> Callable[..., Any]:
         module = load_file(Path(place))
         if not hasattr(module, attribute):
             public = public_names(module)
-            raise UsageError(f"{place} has no {attribute!r}{near(attribute, public)}")
+            raise UsageError(f"{place} has no {attribute!r}{suggest(attribute, public)}")
         found: Callable[..., Any] = getattr(module, attribute)
         return found
     if place:
@@ -384,7 +386,7 @@ def _suggestion(name: str) -> str:
     if "," in name:
         several = " ".join(f"--retriever {one.strip()}" for one in name.split(","))
         return f"; several are given as {several}"
-    if "did you mean" in (close := near(name, names())):
+    if "did you mean" in (close := suggest(name, names())):
         return close
     file = f"{name}.py" if name.isidentifier() else "FILE.py"
     return (
@@ -423,10 +425,10 @@ def _attribute(path: str) -> Callable[..., Any]:
             f"retriever {path!r} needs the package {error.name!r}: {install(error.name or '')}"
         ) from None
     except FAILURES as error:
-        raise PluginError(f"retriever {path!r}: {raised_at(error)}") from error
+        raise PluginError(f"retriever {path!r}: {describe_error(error)}") from error
     if not hasattr(module, attribute):
         public = public_names(module)
-        raise UsageError(f"module {module_name!r} has no {attribute!r}{near(attribute, public)}")
+        raise UsageError(f"module {module_name!r} has no {attribute!r}{suggest(attribute, public)}")
     found: Callable[..., Any] = getattr(module, attribute)
     return found
 

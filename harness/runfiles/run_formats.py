@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import orjson
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io import plugins
 from harness.runfiles.raw import read_bytes
 
@@ -116,7 +116,7 @@ def run_format(name: str) -> RunFormat:
         return _registered[name]()
     entry = plugins.find(ENTRY_POINTS, name)
     if entry is None:
-        raise UsageError(f"unknown --format {name!r}{near(name, formats())}")
+        raise UsageError(f"unknown --format {name!r}{suggest(name, formats())}")
     form: type[RunFormat] = plugins.load(entry, "run format")
     return form()
 

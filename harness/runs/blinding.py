@@ -21,7 +21,7 @@ import numpy.typing as npt
 from harness.datasets.reader import Dataset, last_of_base
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.corpus import Changed, handle, is_handle
-from harness.retrievers.outputs import within
+from harness.retrievers.outputs import in_range
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -136,7 +136,7 @@ class BlindedCorpus:
         Raises ValueError for one that is not in the haystack.
         """
         named = list(ids) if returns_dataset_ids else ids
-        return within(named, len(self.rows), lambda one: self._position(one, returns_dataset_ids))
+        return in_range(named, len(self.rows), lambda one: self._position(one, returns_dataset_ids))
 
     def known(self, ids: Iterable[Any], *, returns_dataset_ids: bool) -> tuple[list[int], int]:
         """Returns the positions of ids in the haystack, each once, and the number of other ids.

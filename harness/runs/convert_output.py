@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from harness.io.masking import without_known
+from harness.io.masking import redact_texts
 from harness.io.plugins import FAILURES
 from harness.retrievers.contract import Hit, Result
 from harness.retrievers.outputs import (
     NotAnAnswerError,
     confidence_of,
+    count_padding,
     hits_in_order,
     in_order,
     own_answer,
-    padding,
-    ranked,
+    ranked_result,
     scores_of,
-    well_formed,
+    valid_text,
 )
 from harness.runs.results import QueryResult, ResultHit
 from harness.runs.worker_state import WorkerState, name_of, trace
@@ -34,10 +34,10 @@ def to_query_result(
     answer = QueryResult(query, seconds=seconds)
     own = int(state.dataset.rows_with_query_id[query]) if exclude_self else None
     try:
-        result = ranked(found, state.retriever)
+        result = ranked_result(found, state.retriever)
         if result.hits is None:
             _put_documents(state, answer, result, k, own)
-            answer.padding = padding(found)
+            answer.padding = count_padding(found)
         else:
             _put_hits(state, answer, result, k, own)
         answer.abstained = bool(result.abstain)
@@ -85,7 +85,7 @@ def _mask(state: WorkerState, answer: QueryResult) -> None:
     hits = answer.hits or []
     texts = [*(hit.text for hit in hits), answer.answer or ""]
     if any(texts):
-        *shown, own = without_known(
+        *shown, own = redact_texts(
             texts, lambda: [state.dataset.query(answer.query).text, *state.blinded.corpus.contents]
         )
         for hit, text in zip(hits, shown, strict=True):
@@ -101,4 +101,4 @@ def _hit(state: WorkerState, hit: Hit, own: int | None) -> ResultHit:
     if not isinstance(hit.text, str):
         raise TypeError(f"the text of a hit must be a text, not {type(hit.text).__name__}")
     score = None if hit.score is None else float(hit.score)
-    return ResultHit(well_formed(hit.text), rows, unknown, score)
+    return ResultHit(valid_text(hit.text), rows, unknown, score)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import harness
 from harness.datasets.reader import Dataset
-from harness.io.masking import masked, masked_in
+from harness.io.masking import redact, redact_in
 from harness.io.plugins import PLUGIN_MODULE, iter_strings
 from harness.io.records import to_plain
 from harness.records.run import GitState, Machine, Params, PeakMemory, RetrieverRecord
@@ -79,14 +79,14 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> RetrieverRecord:
     if not isinstance(retriever, RetrieverSpec):
         return RetrieverRecord(
             name=getattr(retriever, "name", None) or type(retriever).__qualname__,
-            params=_plain(masked_in(dict(getattr(retriever, "params", {})))),
+            params=_plain(redact_in(dict(getattr(retriever, "params", {})))),
             version=_version(retriever, type(retriever)),
             files=code_of(type(retriever)),
         )
     factory = factory_of(retriever.name)
     return RetrieverRecord(
         name=retriever.name,
-        params=_plain(masked_in(_defaults(factory) | dict(retriever.params))),
+        params=_plain(redact_in(_defaults(factory) | dict(retriever.params))),
         version=_version(factory, factory),
         files=file_digests(retriever),
     )
@@ -96,7 +96,7 @@ def isolated_record(spec: RetrieverSpec, described: RetrieverDescription) -> Ret
     """Records an isolated retriever from its own description, since its code is in the sandbox."""
     return RetrieverRecord(
         name=spec.name,
-        params=_plain(masked_in({**described.params, **spec.params})),
+        params=_plain(redact_in({**described.params, **spec.params})),
         version=described.version,
         files=file_digests(spec),
     )
@@ -187,7 +187,7 @@ def repeat_command(
         words += ["--match-f1", f"{settings.matching.f1:g}"]
         if settings.matching.semantic is not None:
             words += ["--match-semantic", f"{settings.matching.semantic:g}"]
-    return shlex.join(map(masked, words))
+    return shlex.join(map(redact, words))
 
 
 def _json(value: Any) -> str:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset, choose_queries, last_of_base
 from harness.errors import UsageError
-from harness.io.masking import refuse_in, values_of_others
-from harness.io.plugins import preserve_process_state, provided
+from harness.io.masking import environment_digests, refuse_secrets
+from harness.io.plugins import preserve_process_state, provider
 from harness.records.run import MatchingRecord, RetrieverRecord, RunPlan
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
@@ -125,7 +125,9 @@ class RunRequest:
         matching = None
         if settings.matching is not None:
             matching = MatchingRecord(f1=settings.matching.f1, semantic=settings.matching.semantic)
-        environment = values_of_others(tested.params) if isinstance(tested, RetrieverSpec) else {}
+        environment = (
+            environment_digests(tested.params) if isinstance(tested, RetrieverSpec) else {}
+        )
         plan = RunPlan(
             dataset=dataset.fingerprint,
             retriever=about,
@@ -190,7 +192,7 @@ def resolve(retriever: Tested) -> RetrieverSpec | Retriever:
     if isinstance(retriever, str):
         return RetrieverSpec(retriever)
     if isinstance(retriever, RetrieverSpec):
-        refuse_in(f"retriever {retriever.name!r}: the parameter", retriever.params)
+        refuse_secrets(f"retriever {retriever.name!r}: the parameter", retriever.params)
         return retriever
     serves = wrapper_for(retriever)
     if serves is not None:
@@ -229,7 +231,7 @@ def _in_sandbox(
             "a retriever that was built or loaded here cannot be isolated any more: name it as "
             "file.py:Class"
         )
-    isolation: IsolatedSpec = provided("isolation")(
+    isolation: IsolatedSpec = provider("isolation")(
         retriever, named_files(retriever), dataset, results, seed
     )
     return isolation

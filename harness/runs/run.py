@@ -58,7 +58,7 @@ def run(
     settings, out = settings or Settings(), Path(out)
     request = RunRequest.create(dataset, retriever, settings, out)
     store = RunStore(out, request.run_id)
-    if store.is_reusable(mode, named=request.is_named):
+    if store.is_reusable(mode, is_named=request.is_named):
         _reuse(store, settings, quiet=quiet)
     else:
         remove_empty(out)

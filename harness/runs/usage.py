@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from harness.errors import RunError, UsageError, near
+from harness.errors import RunError, UsageError, suggest
 from harness.records.run import Usage
 from harness.runs.results import WorkItem, WorkResult
 
@@ -84,7 +84,7 @@ def cost_usd(counts: Counts, prices: Prices) -> float | None:
         price = price_of(name, prices)
         if price is not None:
             found, known = found + n * price / TOKENS_A_PRICE, True
-    return found if known and not unpriced(counts, prices) else None
+    return found if known and not unpriced_models(counts, prices) else None
 
 
 def format_usd(dollars: float) -> str:
@@ -92,7 +92,7 @@ def format_usd(dollars: float) -> str:
     return f"{dollars:,.2f}" if dollars >= 10 or not dollars else f"{dollars:.4g}"
 
 
-def unpriced(counts: Counts, prices: Prices) -> str:
+def unpriced_models(counts: Counts, prices: Prices) -> str:
     """Describes usage without a known price: `prompt_tokens of MODEL have no price`, or ""."""
     for name, n in counts.items():
         if n and name == SILENT:
@@ -143,7 +143,7 @@ def checked_prices(table: Any, where: str) -> Prices:
             raise UsageError(f'{where}: give each model a table: [prices."{model}"]')
         for what, price in prices.items():
             if what not in USED:
-                raise UsageError(f"{where}: {model} has no {what!r}{near(what, list(USED))}")
+                raise UsageError(f"{where}: {model} has no {what!r}{suggest(what, list(USED))}")
             number = isinstance(price, int | float) and not isinstance(price, bool)
             if not (number and isfinite(price) and price >= 0):
                 raise UsageError(
@@ -258,7 +258,7 @@ class RunUsage:
         counts = self._counts
         if self._budget.limit is None or counts is None or self._queries <= 0:
             return
-        lacking = unpriced(counts, self._prices)
+        lacking = unpriced_models(counts, self._prices)
         silent = not counts or (any(counts.values()) and cost_usd(counts, self._prices) is None)
         if not lacking and silent and self._answered:
             lacking = "the system reports neither usd nor tokens; see report()"

@@ -25,17 +25,17 @@ from harness.runs.settings import Limits
 from harness.runs.usage import add_counts
 from harness.runs.worker_state import (
     SECONDS_A_STEP,
+    IndexingProgress,
     InlineCalls,
     ProcessRetriever,
-    Watch,
     WorkerState,
     close_quietly,
     gold_of,
+    has_usage,
     name_of,
     number_of,
     seconds_of,
     trace,
-    used_something,
 )
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ class Worker:
             result.queries = [QueryResult(q, error=state.index_error) for q in item.queries]
             yield result
             return
-        if used_something(result):
+        if has_usage(result):
             result = yield from self._part(result)
         size = self._options.batch_size or int(getattr(state.retriever, "batch_size", 1))
         parts = [item.queries[at : at + size] for at in range(0, len(item.queries), size)]
         given = monotonic()
-        for answers in self._searched(state, parts):
+        for answers in self._searches(state, parts):
             result.queries += answers
             now = monotonic()
             if now - given > SECONDS_A_STEP:
@@ -143,9 +143,9 @@ class Worker:
             return None
         begun.complete = False
         state.put_report(begun)
-        return begun if begun.queries or used_something(begun) else None
+        return begun if begun.queries or has_usage(begun) else None
 
-    def _searched(
+    def _searches(
         self, state: WorkerState, parts: Sequence[list[int]]
     ) -> Iterator[list[QueryResult]]:
         """Yields the answers to each part; in order, unless several calls are made at once."""
@@ -201,10 +201,10 @@ class Worker:
         take: Callable[..., bool] = partial(
             ingest, state.retriever, state.blinded.corpus, self._options.system
         )
-        if item.chain is not None and calls.is_told(state.retriever):
+        if item.chain is not None and calls.is_streaming(state.retriever):
             take, state.chain = partial(self._tell, state, before_it), item.chain
         result.process, state.indexing = number_of(state.retriever), True
-        watch = Watch(state, result, self.tell)
+        watch = IndexingProgress(state, result, self.tell)
         clock = Clock(watch.taken_in)
         try:
             self._wait_for_late(state)
@@ -242,7 +242,7 @@ class Worker:
             raise RunError(
                 "--require-cached-index: a split as of the time of questions has no index"
             )
-        calls.tell(state.retriever, state.blinded.corpus, before)
+        calls.stream_corpus(state.retriever, state.blinded.corpus, before)
         return True
 
     def _search(self, state: WorkerState, queries: list[int]) -> list[QueryResult]:

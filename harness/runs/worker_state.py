@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.datasets.reader import Dataset
-from harness.errors import CallTimeoutError, HarnessError, ResponseMismatchError, shortened
-from harness.io.masking import masked, masked_in
-from harness.io.plugins import FAILURES, raised_at
+from harness.errors import CallTimeoutError, HarnessError, ResponseMismatchError, shorten
+from harness.io.masking import redact, redact_in
+from harness.io.plugins import FAILURES, describe_error
 from harness.records.run import Params
-from harness.retrievers.calls import awaited, close
+from harness.retrievers.calls import await_result, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.outputs import (
-    well_formed,
+    valid_text,
 )
 from harness.retrievers.timing import Clock
 from harness.runs.blinding import BlindedCorpus
@@ -52,7 +52,7 @@ class InlineCalls:
         return work()
 
 
-class ToldError(Exception):
+class RemoteCallError(Exception):
     """Raised for an error of another process; `trace` is the traceback from there."""
 
     def __init__(self, trace: str, rate_limit: float | None = None) -> None:
@@ -66,8 +66,8 @@ class ToldError(Exception):
 def trace() -> str:
     """Returns the traceback of the current exception as valid text, with secrets masked."""
     error = sys.exception()
-    said = error.trace if isinstance(error, ToldError) else traceback.format_exc()
-    return shortened(masked(well_formed(said)), _LONGEST_TRACE)
+    said = error.trace if isinstance(error, RemoteCallError) else traceback.format_exc()
+    return shorten(redact(valid_text(said)), _LONGEST_TRACE)
 
 
 def close_quietly(retriever: Retriever) -> None:
@@ -78,7 +78,7 @@ def close_quietly(retriever: Retriever) -> None:
     except ResponseMismatchError:
         raise
     except FAILURES as error:
-        _log.warning(f"note: the retriever's close() failed: {raised_at(error)}")
+        _log.warning(f"note: the retriever's close() failed: {describe_error(error)}")
 
 
 def plain_report(report: Callable[[], Any]) -> Params:
@@ -87,8 +87,10 @@ def plain_report(report: Callable[[], Any]) -> Params:
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
-        plain = orjson.loads(orjson.dumps(dict(awaited(report())), default=str, option=options))
-        return cast(Params, masked_in(plain))
+        plain = orjson.loads(
+            orjson.dumps(dict(await_result(report())), default=str, option=options)
+        )
+        return cast(Params, redact_in(plain))
     except FAILURES:
         return {"error": trace()}
 
@@ -166,7 +168,7 @@ class WorkerState:
             result.usage = add_counts([result.usage or {}, rise])
 
 
-class Watch:
+class IndexingProgress:
     """Reports the progress of indexing a haystack, and its cost so far."""
 
     def __init__(
@@ -191,7 +193,7 @@ class Watch:
         # The process of an isolated retriever is indexing and cannot report.
         if callable(report) and not isinstance(self._state.retriever, ProcessRetriever):
             self._state.put(plain_report(report), so_far)
-        if now - self._told < SECONDS_A_REPORT and not used_something(so_far):
+        if now - self._told < SECONDS_A_REPORT and not has_usage(so_far):
             return
         self._told = now
         try:
@@ -201,7 +203,7 @@ class Watch:
             raise
 
 
-def used_something(result: WorkResult) -> bool:
+def has_usage(result: WorkResult) -> bool:
     """Tests whether a result has any usage."""
     return any((result.ingestion_usage or {}).values()) or any((result.usage or {}).values())
 

@@ -31,7 +31,7 @@ from harness.runs.folder.rankings import (
     RowRanking,
     as_rankings,
     percentiles,
-    write_asked,
+    write_query_table,
     write_rankings,
 )
 from harness.runs.folder.run_folder import dataset_ref, write_record
@@ -89,7 +89,7 @@ def _rankings(answers: Sequence[QueryResult]) -> list[RowRanking]:
 
 
 def _write_queries(folder: Path, dataset: Dataset, answers: Sequence[QueryResult]) -> None:
-    write_asked(
+    write_query_table(
         folder,
         [dataset.query_ids[one.query] for one in answers],
         [len(one.rows) for one in answers],

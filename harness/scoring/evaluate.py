@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import UsageError, near, require_ids
+from harness.errors import UsageError, require_ids, suggest
 from harness.runfiles.arrow import strings
 from harness.runfiles.fields import QRELS, grade_of
 from harness.runfiles.rankings import RankedPairs, Rankings, Run, best_first, without
@@ -68,7 +68,7 @@ class Evaluation:
     def __getitem__(self, metric: str) -> float:
         """Returns a mean. Raises UsageError, with similar names, for an unknown metric."""
         if metric not in self.means:
-            raise UsageError(f"no metric {metric!r} here{near(metric, list(self.means))}")
+            raise UsageError(f"no metric {metric!r} here{suggest(metric, list(self.means))}")
         value = self.means[metric]
         return math.nan if value is None else value
 

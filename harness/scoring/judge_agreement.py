@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.io.records import Record
 from harness.scoring.arrays import Values
-from harness.scoring.score_columns import named
+from harness.scoring.score_columns import name_clusters
 from harness.stats.agreement import cohens_kappa
 from harness.stats.judged import Errors, JudgedRate, corrected_rate, prediction_powered
 
@@ -50,7 +50,7 @@ class RateEstimate(Record, omit_defaults=False):
             high=rate.high,
             n=rate.n,
             human=rate.people,
-            note=named(rate.note, cluster_by),
+            note=name_clusters(rate.note, cluster_by),
             weight=rate.weight,
         )
 
@@ -97,7 +97,7 @@ def judge_agreement(
             value=_number(kappa.value),
             low=_number(kappa.low),
             high=_number(kappa.high),
-            note=named(kappa.note, cluster_by),
+            note=name_clusters(kappa.note, cluster_by),
         ),
         confusion=ConfusionCounts(
             true_positives=errors.hits,

@@ -10,7 +10,7 @@ from harness.schema import Ability
 from harness.scoring.arrays import count_by, mean, ratio
 from harness.scoring.metrics.definition import none_found
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
-from harness.scoring.resolve import haystack_sizes, held
+from harness.scoring.resolve import haystack_sizes, in_haystack
 
 
 def knowledge_update(
@@ -43,7 +43,7 @@ def knowledge_update(
         return None
     first_new, first_old = (_first(ranked, rows)[queries] for rows in (newest, older))
     # Numbers of distinct newest and older documents that a ranking can contain.
-    once = ranked.first_of_document & held(dataset, judged.query, judged.document)
+    once = ranked.first_of_document & in_haystack(dataset, judged.query, judged.document)
     new, old = (count_by(ranked.query[rows & once], ranked.n)[queries] for rows in (newest, older))
     size, both = haystack_sizes(dataset)[queries], new + old
     seen = 1 - none_found(size, both, np.minimum(depth, size))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.records.scores import RequestedScores
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
@@ -165,11 +165,11 @@ def protocol(name: str) -> Protocol:
     if plain in PROTOCOLS and version == str(PROTOCOLS[plain].version):
         return PROTOCOLS[plain]
     if name not in PROTOCOLS:
-        raise UsageError(f"unknown protocol {name!r}{near(name, list(PROTOCOLS))}")
+        raise UsageError(f"unknown protocol {name!r}{suggest(name, list(PROTOCOLS))}")
     return PROTOCOLS[name]
 
 
-def fitting(
+def choose_protocols(
     keys: Sequence[str],
     names: Sequence[str] = (),
     where: str = "this dataset at this granularity",

@@ -37,7 +37,7 @@ class Resolved:
         return int((self.row < 0).sum())
 
 
-def cleaned(rankings: Rankings, dataset: Dataset) -> tuple[Rankings, int]:
+def canonicalize(rankings: Rankings, dataset: Dataset) -> tuple[Rankings, int]:
     """Returns rankings, best first, without duplicate documents, and the number of duplicates.
 
     If the dataset requires it (Variant.exclude_self), documents with the id of the query are
@@ -83,20 +83,20 @@ def _rows(dataset: Dataset, query: npt.NDArray[np.int32], ids: pa.Array) -> npt.
     for part in np.split(order, cuts):
         if len(part) == 0:
             continue
-        held = dataset.haystack_rows(int(haystack[part[0]]))
-        if len(held) == 0:
+        members = dataset.haystack_rows(int(haystack[part[0]]))
+        if len(members) == 0:
             continue
-        names = dataset.documents.column("id", None if _whole(held, dataset) else held)
+        names = dataset.documents.column("id", None if _whole(members, dataset) else members)
         mine = ids if len(part) == len(ids) else ids.take(pa.array(part))
         at = places(mine, names.combine_chunks())
-        rows[part] = np.where(at >= 0, held[np.maximum(at, 0)], -1)
+        rows[part] = np.where(at >= 0, members[np.maximum(at, 0)], -1)
     return rows
 
 
-def _whole(held: npt.NDArray[np.int32], dataset: Dataset) -> bool:
+def _whole(members: npt.NDArray[np.int32], dataset: Dataset) -> bool:
     """Tests whether these are all rows of the dataset, in order."""
     n = len(dataset.documents)
-    return len(held) == n and bool((held == np.arange(n)).all())
+    return len(members) == n and bool((members == np.arange(n)).all())
 
 
 def places(ids: pa.Array, names: pa.Array) -> npt.NDArray[np.int64]:
@@ -142,7 +142,9 @@ def haystack_sizes(dataset: Dataset) -> Ints:
     return sizes
 
 
-def held(dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[np.int32]) -> Flags:
+def in_haystack(
+    dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[np.int32]
+) -> Flags:
     """Tests whether a ranking can contain each document, (m,): it is in the query's haystack, and
     not excluded as the query's own document."""
     there = document >= 0

@@ -16,7 +16,7 @@ import harness
 from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.io.plugins import provided, provided_or_none
+from harness.io.plugins import provider, provider_or_none
 from harness.records.scores import (
     AbstentionResult,
     ChangesResult,
@@ -30,13 +30,12 @@ from harness.records.scores import (
 )
 from harness.runfiles.rankings import Rankings, Run, without_queries
 from harness.schema import Ability
-from harness.scoring import protocols as named
 from harness.scoring.arrays import Ints
 from harness.scoring.bounds import stable_depth
 from harness.scoring.metrics import Metric
-from harness.scoring.protocols import ANSWERS, Choices, Protocol
+from harness.scoring.protocols import ANSWERS, Choices, Protocol, choose_protocols
 from harness.scoring.ranks import Ranked, Ties, from_dataset, in_order, rank_judged
-from harness.scoring.resolve import Resolved, cleaned, haystack_sizes, held, resolve
+from harness.scoring.resolve import Resolved, canonicalize, haystack_sizes, in_haystack, resolve
 from harness.scoring.score_columns import (
     Column,
     MetricWarnings,
@@ -90,7 +89,7 @@ def score(
         from harness.runfiles.readers import read_rankings
 
         rankings = read_rankings(rankings)
-    columns, repeated = cleaned(rankings, dataset)
+    columns, repeated = canonicalize(rankings, dataset)
     if answered.failed.any():
         failed = {dataset.query_ids[i] for i in np.flatnonzero(answered.failed)}
         columns = without_queries(columns, failed)
@@ -101,12 +100,12 @@ def score(
         answered = replace(answered, repeated=answered.repeated + repeated)
     scorer = _Scorer(dataset, columns, resolved, choices, depth, answered)
     where = f"{dataset.name} ({dataset.manifest.granularity})"
-    protocols = named.fitting(dataset.qrels_sets, choices.protocols, where)
+    protocols = choose_protocols(dataset.qrels_sets, choices.protocols, where)
     with progress(len(protocols), "protocols", "score") as bar:
         for protocol in protocols:
             scorer.apply(protocol)
             bar.update(1)
-    if choices.answers or (answered.texts is not None and provided_or_none("scoring_answers")):
+    if choices.answers or (answered.texts is not None and provider_or_none("scoring_answers")):
         scorer.apply_answers()
     return scorer.finish(repeated)
 
@@ -164,7 +163,7 @@ class _Scorer:
         metrics = self._metrics(protocol)
         if scored.any():
             self._scored_cutoffs.update(m.k for m in metrics if m.k is not None)
-        present = held(dataset, judged.query, judged.document)
+        present = in_haystack(dataset, judged.query, judged.document)
         stable = self._stable_depth(ties)
         columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes, stable)
         self._add(protocol, dataset.manifest.granularity, ties, columns)
@@ -193,7 +192,7 @@ class _Scorer:
         dataset, answered = self._dataset, self._answered
         counted = answered.asked & ~self._skipped
         counted &= dataset.abilities != str(Ability.ABSTENTION)
-        columns = provided("scoring_answers").text_columns(
+        columns = provider("scoring_answers").text_columns(
             dataset, self._resolved, answered.texts, counted, self._largest_cutoff()
         )
         without = counted & np.isnan(columns[0].values)
@@ -349,7 +348,7 @@ class _Scorer:
     # -- what is not a protocol ----------------------------------------------------------------
 
     def finish(self, repeated: int) -> Scores:
-        """Returns the complete scores; `repeated` is the number of duplicates from `cleaned`."""
+        """Returns the complete scores; `repeated`: number of duplicates from `canonicalize`."""
         dataset, manifest = self._dataset, self._dataset.manifest
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed

@@ -20,7 +20,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset
-from harness.io.terminal import one_of
+from harness.io.terminal import singular
 from harness.records.scores import (
     AnsweredOnly,
     Interval,
@@ -339,12 +339,12 @@ LEVEL = 0.95
 _NOUNS = re.compile(r"\b(?:cluster|observation)(s?)\b")
 
 
-def named(text: str, over: str) -> str:
+def name_clusters(text: str, over: str) -> str:
     """Rewords a note of `stats` on clusters and observations for `over`: haystacks or queries."""
-    return _NOUNS.sub(lambda found: over if found[1] else one_of(over), text)
+    return _NOUNS.sub(lambda found: over if found[1] else singular(over), text)
 
 
-def independent(dataset: Dataset) -> npt.NDArray[np.int32] | None:
+def query_clusters(dataset: Dataset) -> npt.NDArray[np.int32] | None:
     """Returns each query's haystack if queries share some of several haystacks; None if queries are
     independent. As-of splits of a haystack are one cluster."""
     shares = dataset.query_shares
@@ -362,7 +362,7 @@ def with_intervals(
     If queries share haystacks, results also have `macro_haystack`: the mean over haystacks with
     equal weights, with its own interval. Results without a value have no interval.
     """
-    return with_intervals_over(independent(dataset), dataset.n_queries, columns, masks, slices)
+    return with_intervals_over(query_clusters(dataset), dataset.n_queries, columns, masks, slices)
 
 
 def with_macro_category(slices: Mapping[str, Results]) -> dict[str, Results]:
@@ -392,7 +392,7 @@ def with_intervals_over(
     slices: Mapping[str, Results],
     bounds: tuple[float, float] = (0, 1),
 ) -> dict[str, Results]:
-    """Adds intervals as with_intervals does, for any n queries; `clusters` is from `independent`,
+    """Adds intervals as with_intervals does, for any n queries; `clusters` as in `query_clusters`,
     `bounds` are the minimum and maximum value of a query."""
     by_name = {str(column.metric): column for column in columns}
     found = {name: dict(results) for name, results in slices.items()}
@@ -440,7 +440,7 @@ def interval_record(interval: MeanInterval, cluster_by: str) -> Interval | None:
         cluster_by=cluster_by,
         clusters=interval.clusters,
         effective_clusters=round(interval.effective, 2) if interval.clustered else None,
-        approximate=named(interval.note, cluster_by) if interval.approximate else "",
+        approximate=name_clusters(interval.note, cluster_by) if interval.approximate else "",
     )
 
 

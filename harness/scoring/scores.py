@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.terminal import digits
 from harness.records.scores import MetricResult, ProtocolResult, ReturnedStats, ScoreReport
 from harness.schema import Ability
@@ -59,10 +59,10 @@ class Scores:
         """
         slices = self._protocol(protocol).slices
         if slice not in slices:
-            raise UsageError(f"no slice {slice!r}{near(slice, list(slices))}")
+            raise UsageError(f"no slice {slice!r}{suggest(slice, list(slices))}")
         metrics = slices[slice].metrics
         if metric not in metrics:
-            raise UsageError(f"no metric {metric!r} was scored{near(metric, list(metrics))}")
+            raise UsageError(f"no metric {metric!r} was scored{suggest(metric, list(metrics))}")
         return metrics[metric]
 
     def signature(self, metric: str, slice: str = "all", protocol: str = "") -> str:
@@ -120,7 +120,7 @@ class Scores:
         named = (one for one in protocols if name in (one.key, one.name))
         found = next(named, None) if name else main_protocol(protocols)
         if found is None:
-            raise UsageError(f"no protocol {name!r} was scored{near(name, self.protocols)}")
+            raise UsageError(f"no protocol {name!r} was scored{suggest(name, self.protocols)}")
         return found
 
     def _rows(self) -> Iterator[dict[str, str | float | None]]:

@@ -171,13 +171,13 @@ class SessionBaseline:
     @cached_property
     def _exact(self) -> dict[str, Values]:
         """Exact values of recall, hit and recall_all by name; each (n, ks)."""
-        names = Met._fields
+        names = ExpectedSessions._fields
         found = {name: np.full((self._ranked.n, len(self._cutoffs)), np.nan) for name in names}
-        known: dict[Sizes, Met] = {}
+        known: dict[Sizes, ExpectedSessions] = {}
         for query in self._queries:
             sizes = self._sizes(query)
             if sizes not in known:
-                known[sizes] = met(*sizes, self._cutoffs)
+                known[sizes] = expected_sessions(*sizes, self._cutoffs)
             for name in names:
                 found[name][query] = getattr(known[sizes], name)
         return found
@@ -275,7 +275,7 @@ def _as_queries(ranked: Ranked, rows: Ints, rank: Ints) -> Ranked:
 # -- The order in which sessions are met -----------------------------------------------------------
 
 
-class Met(NamedTuple):
+class ExpectedSessions(NamedTuple):
     """Expected recall, hit and recall_all at each k, (ks,)."""
 
     recall: Values
@@ -283,14 +283,16 @@ class Met(NamedTuple):
     recall_all: Values
 
 
-def met(gold: Sequence[int], others: Sequence[int], pieces: int, cutoffs: Sequence[int]) -> Met:
+def expected_sessions(
+    gold: Sequence[int], others: Sequence[int], pieces: int, cutoffs: Sequence[int]
+) -> ExpectedSessions:
     """Computes expected metrics of the first k sessions met by a random order of turns.
 
     `gold` and `others` are the sizes of sessions with and without evidence; `pieces` is the number
     with evidence, including absent ones.
     """
     if not gold:
-        return Met(*(np.zeros(len(cutoffs)) for _ in Met._fields))
+        return ExpectedSessions(*(np.zeros(len(cutoffs)) for _ in ExpectedSessions._fields))
     u, weight = _quadrature(sum(gold) + sum(others))
     most = min(max(cutoffs), len(gold) + len(others))  # at most this many can be met before another
     counts = np.zeros((most, len(u)))
@@ -312,7 +314,7 @@ def met(gold: Sequence[int], others: Sequence[int], pieces: int, cutoffs: Sequen
     first = sum(gold) * u ** (sum(gold) - 1)
     hit = integral(first, counts, cut)
     every = integral(last, counts, cut - len(gold) + 1) * (len(gold) == pieces)
-    return Met(found / pieces, hit, every)
+    return ExpectedSessions(found / pieces, hit, every)
 
 
 def _quadrature(turns: int) -> tuple[Values, Values]:

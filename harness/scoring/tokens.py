@@ -19,7 +19,7 @@ from harness.scoring.arrays import Flags, Ints, Values, mean
 from harness.scoring.metrics import Metric
 from harness.scoring.metrics.counted import pieces_of
 from harness.scoring.ranks import Ranked
-from harness.scoring.resolve import Resolved, held
+from harness.scoring.resolve import Resolved, in_haystack
 from harness.scoring.score_columns import QueryStatus, slices
 
 BUDGETS = (500, 1000, 2000, 5000)
@@ -136,11 +136,11 @@ class TokenCounts:
 
     def of(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """Returns the tokens of the documents at `rows`; shape of `rows`. 0 for rows of -1."""
-        held = rows[rows >= 0]
-        new = np.sort(held[self._counts[held] < 0])
+        known = rows[rows >= 0]
+        new = np.sort(known[self._counts[known] < 0])
         self._count(new[np.diff(new, prepend=-1) > 0])
         counts = np.zeros(len(rows), np.int64)
-        counts[rows >= 0] = self._counts[held]
+        counts[rows >= 0] = self._counts[known]
         return counts
 
     def _count(self, rows: npt.NDArray[np.int32]) -> None:
@@ -227,7 +227,7 @@ def recall_random_baseline(
     `ranked` is of the default qrels. Costs are the documents' token `counts`.
     """
     judged = dataset.qrels()
-    present = held(dataset, judged.query, judged.document)
+    present = in_haystack(dataset, judged.query, judged.document)
     found = np.full((ranked.n, len(budgets)), np.nan)
     relevant = (ranked.grade >= 1) & scored[ranked.query]
     by_row = replace(ranked, document=judged.document.astype(np.int64))

@@ -10,7 +10,7 @@ from itertools import pairwise
 from operator import index
 from typing import Any
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 
 _FIELDS = ("query", "relevant", "ability", "id")
 _SHOWN = 40
@@ -86,7 +86,7 @@ def _case(place: int, one: Any) -> QueryCase:
         for name in one:
             if name not in _FIELDS:
                 raise UsageError(
-                    f"case {place}: unknown key {name!r}{near(str(name), list(_FIELDS))}"
+                    f"case {place}: unknown key {name!r}{suggest(str(name), list(_FIELDS))}"
                 )
         missing = [name for name in ("query", "relevant") if name not in one]
         if missing:

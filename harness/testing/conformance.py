@@ -21,7 +21,7 @@ import pyarrow as pa
 from harness.datasets.reader import Documents
 from harness.datasets.registry import open_dataset
 from harness.errors import HarnessError, UsageError
-from harness.io.plugins import provided_or_none
+from harness.io.plugins import provider_or_none
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
@@ -30,7 +30,7 @@ from harness.retrievers.outputs import (
     WrongNumberError,
     hits_in_order,
     in_order,
-    ranked,
+    ranked_result,
 )
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.blinding import BlindedCorpus
@@ -174,7 +174,7 @@ def ask(retriever: Retriever, notes: Corpus, texts: Sequence[str], k: int) -> li
         except WrongNumberError as error:
             raise AnswerError(str(error)) from None
     place = {handle: i for i, handle in enumerate(notes.handles)}
-    results = [ranked(one, retriever) for one in found]
+    results = [ranked_result(one, retriever) for one in found]
     tells = any(result.hits for result in results)
     matcher = Matcher(notes.contents) if tells else None
     return [_positions(result, matcher, place, k) for result in results]
@@ -365,7 +365,7 @@ def supports_sharding(retriever: Retriever, spec: RetrieverSpec) -> str:
     no_claim = "does not claim to answer in shards"
     if not getattr(retriever, "supports_sharding", False):
         return no_claim
-    check = provided_or_none("shards_check")
+    check = provider_or_none("shards_check")
     if check is None:
         return "not checked: no installed package cuts a corpus into shards"
     wrong: str | None = check(retriever, spec)

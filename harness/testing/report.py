@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import HarnessError, UsageError, near
+from harness.errors import HarnessError, UsageError, suggest
 from harness.scoring.arrays import Values
 from harness.scoring.evaluate import evaluate as evaluate_rankings
 from harness.scoring.metrics import Metric
@@ -209,7 +209,7 @@ class Report:
         if ability is not None:
             known = list(dict.fromkeys(case.ability for case in self.cases if case.ability))
             if ability not in known:
-                raise UsageError(f"no case has the ability {ability!r}{near(ability, known)}")
+                raise UsageError(f"no case has the ability {ability!r}{suggest(ability, known)}")
             values = values[np.array([case.ability == ability for case in self.cases])]
         return mean_intervals(values[~np.isnan(values)], bounds=(0, 1))[0]
 

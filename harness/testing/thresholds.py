@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.scoring.metrics import ALIASES, METRICS, Metric, find_metric
 from harness.scoring.protocols import ANSWERS
 
@@ -172,7 +172,7 @@ def metric_of(name: str, protocol: str = "") -> str:
         return text
     if not _known(text):
         names = [*AT_MOST, *(f"{metric}_at_10" for metric in [*METRICS, *ALIASES]), "mrr", "map"]
-        raise UsageError(f"unknown metric {name!r}{near(name, names)}")
+        raise UsageError(f"unknown metric {name!r}{suggest(name, names)}")
     return str(Metric.parse(text))
 
 

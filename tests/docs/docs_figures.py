@@ -10,7 +10,7 @@ from typing import Any
 
 from docs_blocks import ROOT, Page
 
-from harness.datasets.registry import listing
+from harness.datasets.registry import iter_configs
 
 _CODE = re.compile(r"`[^`]*`")
 _ADDRESS = re.compile(r"\]\([^)]*\)|https?://\S+")
@@ -83,7 +83,7 @@ def _holds(source: str, number: str, percent: bool) -> bool:
 def _values(source: str) -> list[float]:
     """The numbers of a source: `FILE.json#key.key`, `FILE.md: words of the line`, sizes."""
     if source == "harness datasets":
-        sizes = [variant.bytes for _, variant in listing() if variant.bytes]
+        sizes = [variant.bytes for _, variant in iter_configs() if variant.bytes]
         return [size / unit for size in sizes for unit in (1e3, 1e6, 1e9)]
     place, _, words = source.partition(": ")
     name, _, key = place.partition("#")

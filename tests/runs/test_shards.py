@@ -32,7 +32,7 @@ from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.blinding import BlindedCorpus
 from harness.runs.run import run
-from harness.runs.worker_state import ToldError
+from harness.runs.worker_state import RemoteCallError
 
 WORDS = [f"w{n}" for n in range(8)]
 ASKED = [Question("w0 w3 w3 w7"), Question("w1 w2"), Question("w5"), Question("nothing of it")]
@@ -169,7 +169,7 @@ def test_an_answer_in_shards_is_taken_as_one_of_a_process_is(
 @pytest.mark.parametrize("ids", [np.array([0.7, 1.2]), [0.7, 1.2], [7], ["d99"]])
 def test_a_place_that_is_none_is_an_error_in_shards_too(tmp_path: Path, ids: Any) -> None:
     dataset = words_of(tmp_path / "raw", [[0], [1], [2]])
-    with pytest.raises(ToldError, match=r"(TypeError|ValueError)"):
+    with pytest.raises(RemoteCallError, match=r"(TypeError|ValueError)"):
         in_shards(dataset, 1, Own(ids, [2.0, 1.0][: len(ids)]), ASKED, 10)
 
 

@@ -16,7 +16,9 @@ from harness.errors import UsageError
 from harness.extensions.answers.scoring.returned_texts import answers_in_top
 from harness.extensions.answers.scoring.text_metrics import (
     METRICS,
-    answer_score,
+    Text,
+    best_of,
+    check_metrics,
     common_subsequence,
     tokens_13a,
 )
@@ -30,6 +32,10 @@ texts = st.one_of(
     st.text(alphabet=string.printable + "äß東"),
     st.text(),
 )
+
+
+def answer_score(metric: str, text: str, answers: list[str]) -> float:
+    return best_of(METRICS[metric], Text(text), [Text(answer) for answer in answers])
 
 
 def agree(ours: float, theirs: float) -> bool:
@@ -117,6 +123,6 @@ def test_ranked_texts_are_scored_by_the_best_of_the_first_k() -> None:
 
 def test_wrong_names_and_cutoffs_are_refused() -> None:
     with pytest.raises(UsageError, match="did you mean rouge_l"):
-        answer_score("rougel", "", [])
+        check_metrics(["rougel"])
     with pytest.raises(UsageError, match="at least 1, not 0"):
         answers_in_top([], [], cutoffs=(0,))

@@ -13,7 +13,7 @@ from small import lists, one_corpus, prepared
 
 from harness.datasets.writer import DatasetWriter
 from harness.runfiles.readers import read_rankings
-from harness.scoring.resolve import cleaned, places, resolve
+from harness.scoring.resolve import canonicalize, places, resolve
 
 
 def two_haystacks(out: DatasetWriter) -> None:
@@ -97,10 +97,10 @@ def test_before_scoring_each_document_stands_once_and_best_first(tmp_path: Path)
     (tmp_path / "run").write_text(
         "q Q0 a 1 0.5 t\nq Q0 q 1 0.75 t\nq Q0 a 1 0.9 t\nq Q0 b 1 0.6 t\n"
     )
-    rankings, again = cleaned(read_rankings(tmp_path / "run"), dataset)
+    rankings, again = canonicalize(read_rankings(tmp_path / "run"), dataset)
     assert rankings.document.to_pylist() == ["a", "q", "b"]
     assert again == 1
     own = one_corpus(tmp_path / "own", ["a", "b", "q"], {"q": {"a": 1}}, exclude_self=True)
-    rankings, again = cleaned(read_rankings(tmp_path / "run"), own)
+    rankings, again = canonicalize(read_rankings(tmp_path / "run"), own)
     assert rankings.document.to_pylist() == ["a", "b"]
     assert again == 1

@@ -50,7 +50,7 @@ from harness.schema import Ability
 from harness.scoring.arrays import Values
 from harness.scoring.protocols import Choices
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, from_dataset, rank_judged
-from harness.scoring.resolve import Resolved, cleaned, haystack_sizes, resolve
+from harness.scoring.resolve import Resolved, canonicalize, haystack_sizes, resolve
 from harness.scoring.score import score
 from harness.scoring.scores import Scores, depth_message
 
@@ -178,7 +178,7 @@ class ScoredAt:
             )
         self.answered = query_outcomes(run, dataset)
         self._rankings = read_run_rankings(run.rankings)
-        rankings, _ = cleaned(self._rankings, dataset)
+        rankings, _ = canonicalize(self._rankings, dataset)
         self.scores = self.score(dataset)
         table = self.scores.per_query
         table = table.filter(np.array(table["level"]) == dataset.manifest.granularity)

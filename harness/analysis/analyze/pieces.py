@@ -17,7 +17,7 @@ from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.schema import Ability
 from harness.scoring.arrays import Ints
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
-from harness.scoring.resolve import Resolved, haystack_sizes, held
+from harness.scoring.resolve import Resolved, haystack_sizes, in_haystack
 
 Rows = npt.NDArray[np.int32]
 
@@ -72,7 +72,7 @@ class Pieces:
 def pieces(dataset: Dataset, judged: DatasetQrels, ranked: Ranked, scored: Flags, k: int) -> Pieces:
     """All evidence items of the scored queries; `ranked` is of the same qrels."""
     rows = np.flatnonzero((ranked.grade >= 1) & scored[ranked.query])
-    there = held(dataset, judged.query[rows], judged.document[rows])
+    there = in_haystack(dataset, judged.query[rows], judged.document[rows])
     order = np.lexsort((~there, ranked.rank[rows], ranked.evidence_id[rows], ranked.query[rows]))
     rows, there = rows[order], there[order]
     start = np.flatnonzero(np.diff(ranked.evidence_id[rows], prepend=-1))

@@ -36,7 +36,7 @@ from harness.analysis.board.records import (
 )
 from harness.analysis.compare.table import slice_masks
 from harness.analysis.scored_run import BlockRows, Names, Values
-from harness.io.terminal import counted
+from harness.io.terminal import count_of
 from harness.runfiles.arrow import read_parquet
 from harness.stats.joint import RankRanges, rank_ranges
 from harness.stats.paired import PairedComparison, compare_paired
@@ -131,7 +131,7 @@ def _write(tables: Sequence[Results], metric: str, ranges: RankRanges, cluster_b
     note = ""
     if len(tables) > 1 and ranges.least > 1 - LEVEL:
         note = (
-            f"{counted(ranges.clusters, cluster_by)} can show no order: the least p that "
+            f"{count_of(ranges.clusters, cluster_by)} can show no order: the least p that "
             f"there could be is {ranges.least:.3g}"
         )
     for table, best, worst in zip(tables, ranges.best, ranges.worst, strict=True):

@@ -25,7 +25,7 @@ from harness.analysis.board.records import (
     ShortResult,
 )
 from harness.io.records import encode
-from harness.io.terminal import counted, digits, grid
+from harness.io.terminal import count_of, digits, grid
 from harness.records.run import Params
 from harness.records.scores import AnsweredOnly, Interval, MetricResult, ReturnedStats
 from harness.runs.usage import format_usd
@@ -67,7 +67,7 @@ def title(board: Board) -> str:
     altered = ", NOT the published files" if d.published_files is False else ""
     return (
         f"{d.name}, {d.granularity}, {d.text} text, {d.split}, data {d.fingerprint[:8]}{altered}; "
-        f"{counted(board.queries.n, 'queries')} scored, "
+        f"{count_of(board.queries.n, 'queries')} scored, "
         f"{'' if is_complete(board) else 'at most '}{board.depth} deep"
     )
 
@@ -255,7 +255,7 @@ def _foot(rows: Sequence[Row], metric: str) -> list[str]:
         lines.append(f"random baseline of {metric}: {baseline:.4f}")
     ranked = [result for _, result in results if result.rank is not None]
     if len(ranked) > 1 and (interval := ranked[0].interval) is not None:
-        by = f"paired, over {counted(interval.clusters, interval.cluster_by)}"
+        by = f"paired, over {count_of(interval.clusters, interval.cluster_by)}"
         held = "hold all true ranks at once in 95%, if equal systems win by as much as they lose"
         lines.append(f"rank: {ranked[0].rank_note or f'the ranges {held}; {by}'}")
     return lines + [

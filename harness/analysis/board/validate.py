@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.io.terminal import counted
+from harness.io.terminal import count_of
 from harness.records.submission import Submission
 from harness.runfiles.readers import read_rankings
 
@@ -64,10 +64,10 @@ def check_asked(path: Path, dataset: Dataset) -> set[str]:
             raise UsageError(f"{path}: {name!r} must be {kind} in every row, not null")
     ids = table["query"].to_pylist()
     if len(asked := set(ids)) < len(ids):
-        raise UsageError(f"{path}: names {counted(len(ids) - len(asked), 'queries')} twice")
+        raise UsageError(f"{path}: names {count_of(len(ids) - len(asked), 'queries')} twice")
     if unknown := sorted(asked - set(dataset.query_ids)):
         raise UsageError(
-            f"{path}: {counted(len(unknown), 'queries')} that {dataset.name} does not have, "
+            f"{path}: {count_of(len(unknown), 'queries')} that {dataset.name} does not have, "
             f"{unknown[0]} first"
         )
     return asked
@@ -80,6 +80,6 @@ def check_answered(made: Path, asked: set[str], path: Path) -> None:
     more = [q for q, n in zip(found.query_ids, sizes, strict=True) if n and q not in asked]
     if more:
         raise UsageError(
-            f"{path}: {counted(len(more), 'queries')} with a ranking are missing, {more[0]} first; "
-            "add them, or omit the file if all queries were asked"
+            f"{path}: {count_of(len(more), 'queries')} with a ranking are missing, {more[0]} first"
+            "; add them, or omit the file if all queries were asked"
         )

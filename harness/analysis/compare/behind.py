@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from harness.analysis.scored_run import Block, ScoredRun
-from harness.io.terminal import counted, grid
+from harness.io.terminal import count_of, grid
 from harness.runs.folder.answers_folder import AnswersFolder
 from harness.scoring.arrays import Flags
-from harness.scoring.score_columns import named
+from harness.scoring.score_columns import name_clusters
 from harness.stats.judged import JudgedRate, prediction_powered_difference
 
 ACCURACY = "accuracy"
@@ -67,7 +67,7 @@ def behind(
                 b,
                 int(np.count_nonzero(~answered)),
                 float(np.nanmean(judged)),
-                replace(with_people, note=named(with_people.note, "haystacks")),
+                replace(with_people, note=name_clusters(with_people.note, "haystacks")),
             )
         )
     return tuple(found)
@@ -98,7 +98,7 @@ def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -
 
 def _notes(one: Behind) -> Iterator[str]:
     if one.failed:
-        yield f"without {counted(one.failed, 'questions')} that one of the two failed on"
+        yield f"without {count_of(one.failed, 'questions')} that one of the two failed on"
     yield one.with_people.note
 
 

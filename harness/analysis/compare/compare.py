@@ -27,9 +27,9 @@ from harness.analysis.scored_run import (
     settings,
     shared_blocks,
 )
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.terminal import grid
-from harness.scoring.score_columns import named
+from harness.scoring.score_columns import name_clusters
 from harness.stats.proportions import holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 
@@ -61,8 +61,8 @@ def compare(
     labels = names_of(paths)
     blocks = shared_blocks(runs, options.protocols)
     if not blocks:
-        named, known = options.protocols, sorted({name for run in runs for name, _ in run.blocks})
-        raise UsageError(f"no run was scored under {', '.join(named)}{near(named[0], known)}")
+        wanted, known = options.protocols, sorted({name for run in runs for name, _ in run.blocks})
+        raise UsageError(f"no run was scored under {', '.join(wanted)}{suggest(wanted[0], known)}")
     _check_metrics(options.metrics, runs, blocks)
     required = essentials(runs, blocks)
     remedy = depths_refuse(runs, blocks, options.metrics)
@@ -146,8 +146,8 @@ def _check_metrics(
     for metric in metrics:
         if metric not in known:
             raise UsageError(
-                f"metric {metric!r} is in none of the runs' scores{near(metric, sorted(known))}; "
-                f"`harness score FOLDER --metrics {metric}` computes it"
+                f"metric {metric!r} is in none of the runs' scores{suggest(metric, sorted(known))}"
+                f"; `harness score FOLDER --metrics {metric}` computes it"
             )
 
 
@@ -156,7 +156,7 @@ def _check(options: Options) -> None:
         raise UsageError(f"a mean is over queries or haystacks, not {options.average!r}")
     for test in options.tests:
         if test not in TESTS:
-            raise UsageError(f"unknown test {test!r}{near(test, list(TESTS))}")
+            raise UsageError(f"unknown test {test!r}{suggest(test, list(TESTS))}")
     if options.equivalence is not None and not options.equivalence > 0:
         raise UsageError(f"the margin of equivalence must be above 0, not {options.equivalence}")
     if not (0 < options.level < 1 and 0 < options.power < 1 and options.resamples >= 1):
@@ -213,7 +213,7 @@ def compare_split(
         for run in runs:
             known = list(run.blocks[block].overall)
             if metric not in known:
-                raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, known)}")
+                raise UsageError(f"{run.folder}: no metric {metric!r}{suggest(metric, known)}")
         values = [mine.values(metric) for mine in rows]
         scored = [
             {q for q, v in zip(mine.queries, column, strict=True) if not np.isnan(v)}
@@ -265,7 +265,9 @@ def render_split(rows: Sequence[ComparisonRow]) -> str:
     methods = ", ".join(dict.fromkeys(row.found.method for row in rows))
     clustered = bool(rows) and rows[0].found.clusters_a < rows[0].found.n_a
     cluster_by = "haystacks" if clustered else "queries"
-    approximate = [named(row.found.note, cluster_by) for row in rows if row.found.approximate]
+    approximate = [
+        name_clusters(row.found.note, cluster_by) for row in rows if row.found.approximate
+    ]
     notes = "; ".join(dict.fromkeys(approximate))
     text = [
         f"unpaired: {WHY}. Weaker than a paired comparison of as many.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from harness.analysis.compare.behind import Behind
 from harness.analysis.compare.options import Options as Options
 from harness.analysis.scored_run import Differing
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.records import to_tree
 from harness.records.scores import ReturnedStats
 from harness.stats.intervals import MeanInterval
@@ -112,7 +112,9 @@ class Comparison:
             if (cell.metric, cell.slice) == (metric, slice_):
                 return cell
         known = sorted({cell.metric for cell in cells if cell.slice == slice_})
-        raise UsageError(f"no metric {metric!r} over {slice_!r} was compared{near(metric, known)}")
+        raise UsageError(
+            f"no metric {metric!r} over {slice_!r} was compared{suggest(metric, known)}"
+        )
 
     def as_dict(self) -> dict[str, object]:
         """Values for JSON."""

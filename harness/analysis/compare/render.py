@@ -11,9 +11,9 @@ from pathlib import Path
 
 from harness.analysis.compare.behind import render_behind
 from harness.analysis.compare.comparison import Cell, Comparison, Group, Pair, Table
-from harness.io.terminal import counted, grid
+from harness.io.terminal import count_of, grid
 from harness.runs.folder.run_folder import read_scores
-from harness.scoring.score_columns import named
+from harness.scoring.score_columns import name_clusters
 from harness.scoring.scores import main_metrics, main_protocol, unreached_message
 from harness.stats.intervals import METHOD_NAMES, MeanInterval
 from harness.stats.paired import Equivalence
@@ -77,7 +77,7 @@ def _commented(text: str) -> str:
 def _head(group: Group, metrics: Sequence[str]) -> str:
     lines = [f"{_letter(i)}  {run}" for i, run in enumerate(group.runs)]
     lines += [
-        f"   {counted(group.failed[i], 'queries')} of {run} failed and count 0"
+        f"   {count_of(group.failed[i], 'queries')} of {run} failed and count 0"
         for i, run in enumerate(group.runs)
         if group.failed[i]
     ]
@@ -118,9 +118,8 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
             name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
             rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
     drawn = grid(rows, header, keys=2, style=FORMATS[style])
-    title = (
-        f"{table.protocol}, {table.level}; independent: {counted(table.clusters, table.cluster_by)}"
-    )
+    clusters = count_of(table.clusters, table.cluster_by)
+    title = f"{table.protocol}, {table.level}; independent: {clusters}"
     if table.average == "haystacks":
         title += "; means over haystacks, each counted once (n: haystacks)"
     elif table.cluster_by == "haystacks":
@@ -129,7 +128,7 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
     for run, n in enumerate(table.dropped):
         if n:
             below += (
-                f"\n{counted(n, 'queries')} of {_letter(run)} in no mean here, as another run has "
+                f"\n{count_of(n, 'queries')} of {_letter(run)} in no mean here, as another run has "
                 "no value there: everything is over the queries in common"
             )
     letters = [_letter(i) for i in range(len(group.runs))]
@@ -214,7 +213,7 @@ def _csv(comparison: Comparison, metrics: Sequence[str]) -> str:
                     for pair in cell.pairs:
                         about = (number, table.protocol, table.level, cell.slice, cell.metric)
                         means = (cell.means[pair.a], cell.means[pair.b])
-                        approximate = named(pair.found.difference.note, table.cluster_by)
+                        approximate = name_clusters(pair.found.difference.note, table.cluster_by)
                         writer.writerow((*about, *_csv_pair(group, pair, means, approximate)))
     return out.getvalue().rstrip("\n")
 
@@ -286,7 +285,7 @@ def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
     if hopeless:
         lines.append(
             f"no difference of any size can be shown here: too few {table.cluster_by} differ "
-            f"for {counted(table.tests, 'tests')}"
+            f"for {count_of(table.tests, 'tests')}"
         )
     ends = [(pair.found.difference, pair.shown) for pair in pairs]
     if any((d.low > 0 or d.high < 0) and not shown for d, shown in ends):
@@ -297,8 +296,8 @@ def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
     if table.cluster_by == "haystacks" and (hopeless or not any(pair.shown for pair in pairs)):
         more = "for more power, use more haystacks"
         if table.average == "queries":
-            questions = counted(max(cell.means[0].n for cell in cells), "questions")
-            clusters = counted(table.clusters, table.cluster_by)
+            questions = count_of(max(cell.means[0].n for cell in cells), "questions")
+            clusters = count_of(table.clusters, table.cluster_by)
             more += (
                 f". `--cluster-by queries` tests {questions} instead of {clusters}: valid only for "
                 "these haystacks, and if questions about one of them are independent"
@@ -330,7 +329,7 @@ def _merged(notes: Sequence[str], cluster_by: str) -> list[str]:
     least: dict[str, tuple[float, str]] = {}
     for note in dict.fromkeys(filter(None, notes)):
         numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", note)]
-        said = min(numbers, default=0.0), named(note, cluster_by)
+        said = min(numbers, default=0.0), name_clusters(note, cluster_by)
         kind = re.sub(r"\d+(?:\.\d+)?", "", note)
         least[kind] = min(least.get(kind, said), said)
     return [said for _, said in least.values()]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from harness.analysis.scored_run import Block, ScoredRun, require_depth
 from harness.datasets.reader import Dataset
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.terminal import grid
 from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
@@ -57,7 +57,7 @@ def win_tie_loss(a: Path, b: Path, block: Block, metric: str) -> WinTieLoss:
             raise UsageError(f"{run.folder}: no protocol {' '.join(block)!r}; it has {names}")
         metrics = list(run.blocks[block].overall)
         if metric not in metrics:
-            raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, metrics)}")
+            raise UsageError(f"{run.folder}: no metric {metric!r}{suggest(metric, metrics)}")
     if runs[0].asked != runs[1].asked and runs[0].scorable != runs[1].scorable:
         raise UsageError(f"{a} and {b}: were asked other queries")
     require_depth(runs, block, metric)

@@ -34,8 +34,8 @@ from harness.scoring.matching.matcher import by_query, expand, read_hits
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties, from_dataset, rank_judged
-from harness.scoring.resolve import cleaned, resolve
-from harness.scoring.score_columns import QueryStatus, independent, slices
+from harness.scoring.resolve import canonicalize, resolve
+from harness.scoring.score_columns import QueryStatus, query_clusters, slices
 from harness.scoring.signatures import Signature, digest
 
 KS = (1, 5, 10)
@@ -117,7 +117,7 @@ def semantic_of_run(
     record = run.record
     depth = record.settings.k
     ks = tuple(k for k in sorted({*KS, *choices.ks}) if k <= depth) or (1,)
-    rankings, _ = cleaned(read_run_rankings(run.rankings), dataset)
+    rankings, _ = canonicalize(read_run_rankings(run.rankings), dataset)
     ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
     if run.hits.is_file():
         returned = _texts_of_hits(dataset, run, depth, max(ks))
@@ -147,7 +147,7 @@ def semantic_of_run(
     result = section(
         found,
         slices(dataset),
-        independent(dataset),
+        query_clusters(dataset),
         _template(dataset, counted, depth, choices.missing, found),
         {reason: n for reason, n in left_out.items() if n},
         answered.failed,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.io.records import convert
-from harness.io.terminal import counted, grid
+from harness.io.terminal import count_of, grid
 from harness.records.answers import AnswersRecord, JudgementCounts, JudgeRecord
 from harness.records.scores import MetricResult, ProtocolResult, RepeatVariance, ScoreReport
 from harness.runs.folder.answers_folder import AnswersFolder, display_names
@@ -205,7 +205,7 @@ def _needed(found: RepeatVariance) -> str:
     if found.questions_needed is None:
         return f"what ±{wanted:g} needs cannot be told: no spread, or that of a single haystack"
     among = f" (in {haystacks:,} haystacks like these)" if haystacks else ""
-    repeats = f"or {counted(more, 'repetitions')}" if more else "no number of repetitions would do"
+    repeats = f"or {count_of(more, 'repetitions')}" if more else "no number of repetitions would do"
     return f"±{wanted:g} needs {found.questions_needed:,} questions{among}, {repeats}"
 
 

@@ -33,7 +33,7 @@ from harness.extensions.cluster.shards import (
 )
 from harness.records.run import ClusterRecord, Params
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
-from harness.retrievers.registry import RetrieverSpec, need
+from harness.retrievers.registry import RetrieverSpec, require_packages
 from harness.runs.executors import Execution, InProcess, Workload
 from harness.runs.provenance import file_digests, versions
 from harness.runs.request import QUERIES_PER_ITEM
@@ -106,7 +106,7 @@ def connected_cluster(options: Mapping[str, object], of: Remote) -> Iterator[Clu
     `runtime_env` applies to all. Raises UsageError if Ray is not installed, finds no cluster, or
     rejects an option.
     """
-    need("--backend ray", "ray")
+    require_packages("--backend ray", "ray")
     # Disable usage reports, which the user did not request.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray

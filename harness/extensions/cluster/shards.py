@@ -23,10 +23,10 @@ from harness.records.run import Params
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result, Retriever
 from harness.retrievers.corpus import CorpusShard
-from harness.retrievers.outputs import in_order, ranked, scores_of, within
+from harness.retrievers.outputs import in_order, in_range, ranked_result, scores_of
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.usage import COUNTS
-from harness.runs.worker_state import ToldError, close_quietly, plain_report, trace
+from harness.runs.worker_state import RemoteCallError, close_quietly, plain_report, trace
 
 T = TypeVar("T")
 
@@ -132,7 +132,7 @@ class Shard:
         for start in range(0, len(questions), size):
             asked = questions[start : start + size]
             answers = calls.search(retriever, asked, k)
-            found += [self._columns(ranked(answer, retriever)) for answer in answers]
+            found += [self._columns(ranked_result(answer, retriever)) for answer in answers]
         ends = np.cumsum([len(positions) for positions, _ in found])
         positions = np.concatenate([np.zeros(0, np.int32), *(found_at for found_at, _ in found)])
         scores = np.concatenate([np.zeros(0), *(scored for _, scored in found)])
@@ -144,7 +144,7 @@ class Shard:
         alone = result.hits, result.confidence, result.answer
         if any(one is not None for one in alone) or result.abstain:
             raise TypeError("a shard must return documents with scores, and nothing else")
-        own = within(result.ids, len(self._piece.positions), self._position)
+        own = in_range(result.ids, len(self._piece.positions), self._position)
         scores = scores_of(result.scores, len(own))
         if scores is None:
             raise TypeError("a shard must return a score with each document, which merging needs")
@@ -219,4 +219,4 @@ def _value_or_error(work: Callable[[], T]) -> T | Exception:
     except HarnessError as error:
         return error
     except FAILURES:  # third-party code: its failure is a result of the run
-        return ToldError(trace())
+        return RemoteCallError(trace())

@@ -10,7 +10,7 @@ import numpy as np
 from harness.errors import UsageError
 from harness.extensions.dense.exact_search import Vectors, nearest
 from harness.retrievers.contract import Result
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 
 Pieces = Callable[[], Iterable[tuple[int, Vectors]]]
 """Yields all vectors of a corpus in order, in pieces, with the position of the first."""
@@ -32,7 +32,7 @@ class Approximate:
 
     def __init__(self, kind: str, probe: str) -> None:
         """Raises UsageError if faiss is not installed."""
-        need(f"search={kind}", "faiss")
+        require_packages(f"search={kind}", "faiss")
         self._kind, self._probe = kind, probe
         self._seconds = self._kept = 0.0
         self._asked = self._wanted = 0

@@ -10,7 +10,7 @@ import numpy as np
 from harness.extensions.dense.embedder import VectorOptions, VectorRetriever
 from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate
-from harness.retrievers.registry import need, with_options
+from harness.retrievers.registry import require_packages, with_options
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -38,7 +38,7 @@ class Dense(VectorRetriever):
 
     def __init__(self, model: str = MODEL, **options: Any) -> None:
         given = DenseOptions(**options)
-        need("retriever 'dense'", *self.modules)
+        require_packages("retriever 'dense'", *self.modules)
         located = locate(model, given.revision)
         own = located.config("config_sentence_transformers.json").get("prompts") or {}
         # Prompt names of encode_document of sentence-transformers, in its order.

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.datasets.registry import home
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.extensions.dense.exact_search import Rows, Vectors
 from harness.io.files import discard, disk_errors, write_bytes
 from harness.io.records import Record, decode, write_json_record
@@ -419,7 +419,7 @@ def clear(model: str = "") -> list[CachedVectors]:
     chosen = [one for one in known if model in ("", one.model)]
     if model and not chosen:
         known_names = [one.model for one in known] or ["none"]
-        raise UsageError(f"no cached vectors of {model!r}{near(model, known_names)}")
+        raise UsageError(f"no cached vectors of {model!r}{suggest(model, known_names)}")
     for one in chosen:
         with _writable(one.path), FileLock(_lock(one.path)):
             shutil.rmtree(one.path)

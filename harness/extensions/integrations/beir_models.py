@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.errors import UsageError
 from harness.extensions.dense.models import packaged
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.registry import need, there
+from harness.retrievers.registry import is_installed, require_packages
 
 EXACT = "beir.retrieval.search.dense:DenseRetrievalExactSearch"
 
@@ -37,7 +37,7 @@ class Beir:
         options: Mapping[str, object] | None = None,
         search_options: Mapping[str, object] | None = None,
     ) -> None:
-        need("retriever 'beir'", *self.modules)
+        require_packages("retriever 'beir'", *self.modules)
         if score_function not in ("cos_sim", "dot"):
             raise ValueError(f"score_function must be cos_sim or dot, not {score_function!r}")
         from importlib.metadata import version
@@ -137,7 +137,7 @@ def _complete(search: Any) -> Any:
 
 def _built(model: str, path: str, options: Mapping[str, object] | None) -> Any:
     model_class = _named(model, "encode_corpus")
-    if there("transformers"):
+    if is_installed("transformers"):
         from transformers.utils.logging import disable_progress_bar
 
         disable_progress_bar()  # from loading the weights

@@ -14,7 +14,7 @@ from harness.errors import require_numbers
 from harness.retrievers.bm25.index import BLOCK
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.index_cache import index_of
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 
 _LONGEST = 40
 """Maximum bytes of a term; longer ones are dropped, as in Tantivy's analysers."""
@@ -42,7 +42,7 @@ class Tantivy:
         title_boost: float = 1.0,
         speaker_boost: float = 1.0,
     ) -> None:
-        need("retriever 'tantivy'", "tantivy")
+        require_packages("retriever 'tantivy'", "tantivy")
         require_numbers(title_boost=title_boost, speaker_boost=speaker_boost)
         self.revision = f"tantivy {version('tantivy')}"
         self._analysis = {"stemmer": stemmer, "stopwords": stopwords}

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.errors import near
+from harness.errors import suggest
 from harness.extensions.dense.dense import MODEL, Dense
 from harness.extensions.dense.embedder import VectorRetriever
 from harness.extensions.dense.exact_search import Vectors
@@ -24,7 +24,7 @@ from harness.io.files import TemporaryFolder
 from harness.io.masking import from_environment, refuse_address
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.locks import check_url, reach
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 
 Positions = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
@@ -61,7 +61,7 @@ class VectorStore:
 
     def __post_init__(self) -> None:
         """Raises UsageError without the store's package, ValueError for an unknown encoder."""
-        need(self.title, self.modules[0])
+        require_packages(self.title, self.modules[0])
         options = {
             "revision": self.revision,
             "query_prompt": self.query_prompt,
@@ -304,7 +304,7 @@ class Lance(VectorStore):
 
     def __post_init__(self) -> None:
         if self.index_type not in INDEXES:
-            close = near(self.index_type, list(INDEXES))
+            close = suggest(self.index_type, list(INDEXES))
             raise ValueError(f"unknown index_type {self.index_type!r}{close}")
         super().__post_init__()
         import lancedb

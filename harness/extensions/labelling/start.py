@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 from msgspec.structs import replace
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.extensions.labelling.annotations import GRADES
 from harness.extensions.labelling.inputs import input_digest, read_documents, read_queries
 from harness.extensions.labelling.pool import PooledRun, top_k
@@ -333,5 +333,5 @@ def _check_haystacks(
         if query.haystack and query.haystack not in known:
             raise UsageError(
                 f"{path}: the query {query.id!r} is of the haystack {query.haystack!r}, in which "
-                f"there is no document{near(query.haystack, sorted(known))}"
+                f"there is no document{suggest(query.haystack, sorted(known))}"
             )

@@ -30,7 +30,7 @@ from harness.extensions.labelling.session import is_done, shared_queries, workli
 from harness.schema import Ability
 from harness.scoring.evaluate import evaluate
 from harness.scoring.metrics import Metric
-from harness.scoring.score_columns import named
+from harness.scoring.score_columns import name_clusters
 from harness.stats.agreement import Agreement, cohens_kappa, krippendorff_alpha, percent_agreement
 from harness.stats.clusters import Clusters, to_clusters
 from harness.stats.intervals import cluster_intervals
@@ -210,7 +210,7 @@ def _measure(
         high=high,
         n=found.units,
         queries=found.clusters,
-        note=named(found.note, "queries"),
+        note=name_clusters(found.note, "queries"),
     )
 
 
@@ -329,8 +329,8 @@ def _system(name: str, units: Clusters, judged: float | None, half_width: float)
         low=_number(interval.low),
         high=_number(interval.high),
         n=interval.n,
-        method=named(interval.how, over) if interval.method != "none" else "",
-        note=named(interval.note, over),
+        method=name_clusters(interval.how, over) if interval.method != "none" else "",
+        note=name_clusters(interval.note, over),
         judged=judged,
         required=required,
         clusters=interval.clusters,

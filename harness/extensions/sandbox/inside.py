@@ -18,7 +18,7 @@ from harness.io.records import convert
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Question, Retriever
-from harness.retrievers.outputs import ranked
+from harness.retrievers.outputs import ranked_result
 from harness.retrievers.rate_limit import rate_limit
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.timing import Clock, timed
@@ -120,7 +120,7 @@ def _description(spec: RetrieverSpec, retriever: Retriever) -> RetrieverDescript
 def _raw(found: Any, retriever: Retriever) -> RawResult:
     """Converts the result of a query to plain values, or to the traceback of its error."""
     try:
-        result = ranked(found, retriever)
+        result = ranked_result(found, retriever)
         raw = RawResult(
             ids=result.ids,
             scores=result.scores,

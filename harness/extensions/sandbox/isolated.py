@@ -45,7 +45,7 @@ from harness.runs.messages import (
 )
 from harness.runs.provenance import file_digests, isolated_record
 from harness.runs.request import IsolatedSpec
-from harness.runs.worker_state import ProcessRetriever, ToldError
+from harness.runs.worker_state import ProcessRetriever, RemoteCallError
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -109,7 +109,7 @@ def isolation(
     try:
         with closing(isolated.build(seed)) as one:
             described = one.start()
-    except ToldError as error:
+    except RemoteCallError as error:
         last = error.trace.strip().splitlines()[-1]
         raise RunError(f"retriever {spec.name!r} was not built: {last}") from error
     except (RuntimeError, ValueError, LookupError, TypeError) as error:
@@ -121,10 +121,10 @@ def isolation(
     return replace(isolated, described=described)
 
 
-def _result(raw: RawResult) -> Result | ToldError:
+def _result(raw: RawResult) -> Result | RemoteCallError:
     """Converts a raw result to a Result, or to the error that the retriever raised."""
     if raw.error is not None:
-        return ToldError(raw.error)
+        return RemoteCallError(raw.error)
     hits = None if raw.hits is None else [Hit(*hit) for hit in raw.hits]
     return Result(raw.ids, raw.scores, raw.confidence, raw.abstain, hits, raw.answer, raw.ranked_by)
 
@@ -223,7 +223,7 @@ class Isolated(ProcessRetriever):
     def _ask(self, request: Request, kind: type[T], corpus: Corpus | None = None) -> T:
         """Returns the response, checked to be of this kind.
 
-        Raises ToldError for an error of the retriever, RuntimeError if the process ended, and
+        Raises RemoteCallError for an error of the retriever, RuntimeError if the process ended, and
         UsageError and RunError as raised inside.
         """
         process = self._process
@@ -254,7 +254,7 @@ class Isolated(ProcessRetriever):
         if isinstance(response, Ended):
             raise (UsageError if response.kind == "usage" else RunError)(response.message)
         if isinstance(response, Failed):
-            raise ToldError(response.trace, response.rate_limit)
+            raise RemoteCallError(response.trace, response.rate_limit)
         if not isinstance(response, kind):
             raise RuntimeError(f"the isolated process answered with {type(response).__name__}")
         return response

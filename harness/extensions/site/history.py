@@ -24,7 +24,7 @@ from harness.analysis.gate import GateResult, may_pass
 from harness.errors import UsageError
 from harness.io.files import disk_errors, fsync_path
 from harness.io.records import Record, decode, encode
-from harness.io.terminal import counted
+from harness.io.terminal import count_of
 from harness.stats.proportions import holm
 
 VERSION: Final = 1
@@ -363,8 +363,8 @@ def drops(lines: Iterable[Line], found: ChangeOutcomes) -> list[GateResult]:
                 said = f"{one.before:.4f} -> {now:.4f}, {one.difference:+.4f}{p}"
             if open:
                 said += (
-                    f"; {counted(change.clusters, change.cluster_by)} could not have shown a drop, "
-                    'nor that this is noise: take more data, or cluster_by = "queries" if '
+                    f"; {count_of(change.clusters, change.cluster_by)} could not have shown a drop"
+                    ', nor that this is noise: take more data, or cluster_by = "queries" if '
                     "questions to one haystack are independent"
                 )
             fell = f"did not fall by more than {by:g}" if passed else f"fell by more than {by:g}"
@@ -388,7 +388,7 @@ def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
     if {ROSE, FELL, NOT_SHOWN} & {*outcomes}:
         words = [word for word in (ROSE, FELL) if word in outcomes]
         shown = ", ".join(f"{outcomes.count(word)} {word}" for word in words)
-        how = f"{counted(found.tested, 'tests')}, Holm, alpha {found.alpha:g}"
+        how = f"{count_of(found.tested, 'tests')}, Holm, alpha {found.alpha:g}"
         parts.append(f"{shown or NOT_SHOWN} ({how})")
     if OPEN in outcomes:
         fell = sum(check.open for check in missed)

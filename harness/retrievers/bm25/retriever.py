@@ -12,7 +12,7 @@ from unicodedata import unidata_version
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import near, require_numbers
+from harness.errors import require_numbers, suggest
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25.index import IntArray
 from harness.retrievers.bm25.tokenizer import Tokenizer, stemmer_version
@@ -157,7 +157,7 @@ class BM25:
         """Sets parameters that do not affect the index."""
         require_numbers(k1=k1, b=b, delta=delta)
         if method not in METHODS:
-            raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
+            raise ValueError(f"unknown method {method!r}{suggest(method, list(METHODS))}")
         self._formula = Formula(k1, b, delta, method)
         self._prepare_scoring()
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.errors import near
+from harness.errors import suggest
 from harness.runfiles.arrow import to_numpy
 
 _LUCENE = """
@@ -194,7 +194,7 @@ def _stemmer(language: str) -> Callable[[str], str] | None:
     import Stemmer
 
     if language not in Stemmer.algorithms():
-        raise ValueError(f"unknown stemmer {language!r}{near(language, Stemmer.algorithms())}")
+        raise ValueError(f"unknown stemmer {language!r}{suggest(language, Stemmer.algorithms())}")
     # Without the stemmer's cache of 10,000 words, since each word is stemmed once.
     stem: Callable[[str], str] = Stemmer.Stemmer(language, 0).stemWord
     return stem

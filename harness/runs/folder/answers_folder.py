@@ -26,7 +26,7 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.checksums import check_file, read_with_checksums, write_with_checksums
 from harness.io.files import disk_errors, file_aside, folder_aside
-from harness.io.masking import masked_in
+from harness.io.masking import redact_in
 from harness.io.records import Record, convert, encode, to_plain
 from harness.records.answers import AnswersRecord, JudgeRecord
 from harness.runfiles.arrow import read_parquet
@@ -93,7 +93,7 @@ class AnswersFolder:
         record = read_with_checksums(path, AnswersRecord, _REMEDY, required=True)
         if record.answers_version != ANSWERS_VERSION:
             raise UsageError(f"{self.path}: not answers of this version of the harness")
-        return convert(masked_in(to_plain(record)), AnswersRecord, str(path))
+        return convert(redact_in(to_plain(record)), AnswersRecord, str(path))
 
     @property
     def table(self) -> pa.Table:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from harness.datasets.reader import Dataset
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.files import disk_errors, file_aside
 from harness.runfiles.write import read_blocks, write_jsonl, write_trec
 from harness.runs.folder.rankings import read_run_rankings, trec_tag
@@ -42,7 +42,7 @@ def export_run(folder: Path, out: Path, format: str, source: str | None = None) 
     that cannot be written, ids that TREC's format cannot hold, and a log of another dataset.
     """
     if format not in FORMATS:
-        raise UsageError(f"unknown export format {format!r}{near(format, list(FORMATS))}")
+        raise UsageError(f"unknown export format {format!r}{suggest(format, list(FORMATS))}")
     if out.exists():
         raise UsageError(f"{out}: exists; name a new file")
     run = RunFolder(folder)

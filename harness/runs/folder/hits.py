@@ -13,7 +13,7 @@ import numpy as np
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.files import disk_errors, folder_aside
-from harness.io.plugins import provided
+from harness.io.plugins import provider
 from harness.records.run import HitsRecord, MatchingRecord
 from harness.runs.folder.rankings import (
     RowRanking,
@@ -50,7 +50,7 @@ def write_resolved_hits(
     settings = matching or Matching()
     embed = None
     if settings.semantic is not None:
-        embed = provided("text_vectors")("matching by meaning")
+        embed = provider("text_vectors")("matching by meaning")
     resolve_hits(dataset, hits, settings, embed)
     write_hits(dataset, hits, folder / "hits.parquet")
     rankings: dict[int, RowRanking] = {}

@@ -17,7 +17,7 @@ import harness
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.files import digest, disk_errors, folder_aside
-from harness.io.terminal import counted
+from harness.io.terminal import count_of
 from harness.records.run import (
     ImportedFile,
     ImportSource,
@@ -32,12 +32,12 @@ from harness.runfiles.rankings import Rankings
 from harness.runfiles.raw import read_bytes, read_lines
 from harness.runfiles.readers import read_rankings
 from harness.runs.folder.hits import write_hit_rankings, write_resolved_hits
-from harness.runs.folder.rankings import write_asked, write_rankings
+from harness.runs.folder.rankings import write_query_table, write_rankings
 from harness.runs.folder.run_folder import dataset_ref, folder_name, write_record
 from harness.runs.folder.run_state import OURS
 from harness.schema import Ability
 from harness.scoring.matching.matcher import Matching, TextHit
-from harness.scoring.resolve import cleaned, resolve
+from harness.scoring.resolve import canonicalize, resolve
 
 _log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def import_rankings(
         write_rankings(rankings, aside, options.name)
         if asked is not None:
             sizes = dict(zip(rankings.query_ids, np.diff(rankings.starts).tolist(), strict=True))
-            write_asked(aside, asked, [sizes[query] for query in asked])
+            write_query_table(aside, asked, [sizes[query] for query in asked])
         write_record(aside, record)
     return folder
 
@@ -141,9 +141,9 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
             else f"{source}: holds no ranking"
         )
     if unknown:
-        said = counted(len(unknown), "queries")
+        said = count_of(len(unknown), "queries")
         notes.append(f"{said} that {dataset.name} does not have, ignored")
-    rankings, repeated = cleaned(rankings, dataset)
+    rankings, repeated = canonicalize(rankings, dataset)
     resolved = resolve(rankings, dataset)
     absent, n = resolved.unknown_documents, len(resolved.row)
     if n and absent == n:
@@ -161,7 +161,7 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
     if absent and not dataset.manifest.ids_only:
         notes.append(f"{absent} of its {n} documents are not in the haystack of their query")
     if repeated:
-        said = counted(repeated, "rows")
+        said = count_of(repeated, "rows")
         notes.append(f"{said} with a document that its ranking has already; the best place counts")
     return rankings, notes
 
@@ -263,7 +263,7 @@ def _import_hits(source: Path, dataset: Dataset, options: ImportOptions) -> Path
         raise UsageError(f"{source}: none of its queries is in {dataset.name}")
     notes = []
     if file.unknown:
-        said = counted(len(file.unknown), "queries")
+        said = count_of(len(file.unknown), "queries")
         notes.append(f"{said} that {dataset.name} does not have, ignored")
     if lost := sum(hit.unknown for hit in file.hits):
         notes.append(f"{lost} of its sources are not in the haystack of their query")

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.checksums import check_file, read_with_checksums
 from harness.io.records import Record, decode, read_json_record
 from harness.records.run import RunPlan, RunRecord, RunStart
@@ -181,7 +181,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
     _refuse_unfinished(given, results)
     if "/" in given:  # a path: its reader raises a better error
         return Path(given)
-    close = near(given, sorted({name for run in runs for name in (run.name, run.folder_name)}))
+    close = suggest(given, sorted({name for run in runs for name in (run.name, run.folder_name)}))
     if not close.startswith("; did"):
         close = "; `harness runs` lists those there are" if runs else ""
     raise UsageError(

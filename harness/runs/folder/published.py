@@ -19,7 +19,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.files import digest
 from harness.records.run import PublishedFile
 from harness.runfiles.rankings import Rankings
@@ -40,7 +40,7 @@ from harness.runs.folder.imported import (
     say,
     unasked_rows,
 )
-from harness.runs.folder.rankings import write_asked, write_rankings
+from harness.runs.folder.rankings import write_query_table, write_rankings
 from harness.runs.folder.run_folder import write_record
 from harness.scoring.matching.matcher import TextHit
 from harness.scoring.resolve import resolve
@@ -98,7 +98,9 @@ def open_published(
     if repeats not in REPEATS:
         raise UsageError(f"--repeats must be {', '.join(REPEATS)}, not {repeats!r}")
     if ranking and ranking not in known:
-        raise UsageError(f"--ranking {ranking!r}: {path.name} has none{near(ranking, list(known))}")
+        raise UsageError(
+            f"--ranking {ranking!r}: {path.name} has none{suggest(ranking, list(known))}"
+        )
     of = [name for name in known if ranking in ("", name)]
     fit = [name for name in of if granularity in ("", *known[name])]
     if not fit:
@@ -178,7 +180,7 @@ def import_published(file: Published, dataset: Dataset, options: ImportOptions) 
             write_hit_rankings(aside, dataset, ranked, ids, options.name)
         else:
             write_rankings(rankings, aside, options.name)
-        write_asked(aside, ids, returned)
+        write_query_table(aside, ids, returned)
         write_record(aside, record)
     return folder
 

@@ -102,7 +102,7 @@ def _ids(
     return pa.chunked_array([document]) if isinstance(document, pa.Array) else document
 
 
-def write_asked(
+def write_query_table(
     folder: Path,
     ids: list[str],
     returned: list[int],

@@ -42,7 +42,7 @@ from harness.io.checksums import (
     rewrite_with_checksums,
     write_with_checksums,
 )
-from harness.io.masking import masked_in
+from harness.io.masking import redact_in
 from harness.io.records import ChecksummedRecord, convert, to_plain
 from harness.records.run import DatasetRef, EmptyHaystacks, RunRecord
 from harness.records.scores import ScoreReport
@@ -76,7 +76,7 @@ class RunFolder:
         path = self.path / RUN_RECORD
         record = read_with_checksums(path, RunRecord, RUN_AGAIN)
         plain = to_plain(record)
-        shown = masked_in(plain)
+        shown = redact_in(plain)
         return record if shown == plain else convert(shown, RunRecord, str(path))
 
     @property

@@ -143,11 +143,11 @@ class RunStore:
         """Tests whether the finished run has failed queries and a checkpoint to retry."""
         return (self.folder / CHECKPOINT).is_file() and self.failed_queries() > 0
 
-    def is_reusable(self, mode: Mode, *, named: bool) -> bool:
-        """Tests whether to return the finished run; `named`: the retriever has a name, and so a
+    def is_reusable(self, mode: Mode, *, is_named: bool) -> bool:
+        """Tests whether to return the finished run; `is_named`: the retriever has a name, and so a
         stable identity."""
         if mode is Mode.NEW:
-            return named and self.is_finished
+            return is_named and self.is_finished
         return (
             mode is Mode.RESUME
             and self.is_finished

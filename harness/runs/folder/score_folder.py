@@ -14,7 +14,7 @@ from msgspec.structs import replace as msgspec_replace
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.files import disk_errors, write_bytes
-from harness.io.plugins import provided
+from harness.io.plugins import provider
 from harness.io.records import write_json_record
 from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport
@@ -61,7 +61,7 @@ def score_run(
     scores = score(dataset, read_run_rankings(run.rankings), choices, depth=depth, answered=known)
     report, by_text = scores.report, None
     if semantic is not None:
-        semantic_of_run = provided("semantic_accuracy")
+        semantic_of_run = provider("semantic_accuracy")
         result, by_text = semantic_of_run(run, dataset, known, choices or Choices(), semantic)
         report = msgspec_replace(report, semantic=result)
     elif earlier is not None and earlier.semantic is not None and _same_run(earlier, report):
@@ -128,7 +128,7 @@ def _parquet(table: pa.Table) -> bytes:
 def query_outcomes(run: RunFolder, dataset: Dataset) -> QueryStatus:
     """Returns the status of each query of a run, with the costs and the matching of returned
     texts."""
-    known = asked_in(run, dataset)
+    known = query_status(run, dataset)
     if not run.hits.is_file():
         return known
     from harness.scoring.matching.matcher import by_query, expand, read_hits, unmeasurable
@@ -174,7 +174,7 @@ def _said(matching: MatchingRecord) -> str:
     return said if matching.semantic is None else f"{said},semantic>={matching.semantic:g}"
 
 
-def asked_in(run: RunFolder, dataset: Dataset) -> QueryStatus:
+def query_status(run: RunFolder, dataset: Dataset) -> QueryStatus:
     """Reads the status of each query from queries.parquet; without it, all count as asked.
 
     Raises UsageError if queries of the run are missing in it.

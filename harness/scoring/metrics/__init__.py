@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io import plugins
 from harness.scoring.arrays import Ints, Values
 from harness.scoring.metrics.counted import COUNTED
@@ -143,7 +143,7 @@ def find_metric(name: str) -> MetricDefinition | None:
 def unknown_metric(text: str, name: str) -> UsageError:
     """Returns the error for an unknown metric, with similar names."""
     others = plugins.names(ENTRY_POINTS)
-    return UsageError(f"unknown metric {text!r}{near(name, [*METRICS, *ALIASES, *others])}")
+    return UsageError(f"unknown metric {text!r}{suggest(name, [*METRICS, *ALIASES, *others])}")
 
 
 def _checked(

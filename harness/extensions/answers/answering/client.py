@@ -24,7 +24,7 @@ from harness.extensions.answers.answering.call_costs import (
 )
 from harness.extensions.answers.answering.replies import Call, ChatReply, Replies
 from harness.extensions.answers.endpoint import Endpoint
-from harness.io.masking import excerpt, masked, without_known
+from harness.io.masking import excerpt, redact, redact_texts
 from harness.io.records import decode, to_plain
 from harness.records.answers import (
     CallUsage,
@@ -33,7 +33,7 @@ from harness.records.answers import (
     ResponseMessage,
     TokenUsage,
 )
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 from harness.retrievers.retry import retry
 from harness.runs.usage import BudgetExceededError, Prices
 
@@ -94,7 +94,7 @@ class ModelClient:
         """`home` is the folder of the cache. Raises UsageError for an invalid address or limit, for
         a limit without a price, if the client package is missing, or if OpenAI's own endpoint has
         no key."""
-        need(command, "openai")
+        require_packages(command, "openai")
         if options.concurrency < 1 or options.retries < 0 or not options.timeout > 0:
             raise UsageError(
                 "--concurrency must be 1 or more, --retries 0 or more, --timeout above 0"
@@ -324,7 +324,7 @@ def _reply(content: bytes, prompt: Sequence[str]) -> ChatReply:
     text, refusal = _text_and_refusal(choice.message)
     usage = completion.usage or TokenUsage()
     texts = text, refusal, str(choice.finish_reason or ""), str(completion.model or "")
-    text, refusal, finish_reason, model = without_known(texts, lambda: prompt)
+    text, refusal, finish_reason, model = redact_texts(texts, lambda: prompt)
     return ChatReply(
         text=text,
         refused="" if text.strip() or not refusal else f"refused by the model: {refusal:.200}",
@@ -365,4 +365,4 @@ def _one_line(error: Exception) -> str:
     """Returns an error message in one line, with keys and addresses masked."""
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
-    return masked(" ".join(str(message or error).split()))[:300]
+    return redact(" ".join(str(message or error).split()))[:300]

@@ -22,9 +22,9 @@ from harness.errors import UsageError
 from harness.records.answers import BASELINES
 from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.score_folder import asked_in
+from harness.runs.folder.score_folder import query_status
 from harness.scoring.matching.matcher import read_hits
-from harness.scoring.resolve import cleaned, resolve
+from harness.scoring.resolve import canonicalize, resolve
 from harness.scoring.tokens import TokenCounts, text_tokens
 
 RETRIEVED: Literal["retrieved"] = "retrieved"
@@ -92,7 +92,7 @@ class ContextBuilder:
         Returns no contexts if all questions failed.
         """
         run = RunFolder(folder)
-        known = asked_in(run, self._dataset)
+        known = query_status(run, self._dataset)
         asked = np.flatnonzero(known.asked).tolist()
         if known.failed[asked].all():
             return []
@@ -124,7 +124,7 @@ class ContextBuilder:
         return frozenset(self._gold.get(query, ()))
 
     def _documents(self, run: RunFolder) -> dict[int, tuple[ContextItem, ...]]:
-        rankings, _ = cleaned(read_run_rankings(run.rankings), self._dataset)
+        rankings, _ = canonicalize(read_run_rankings(run.rankings), self._dataset)
         resolved = resolve(rankings, self._dataset)
         included = resolved.row >= 0
         if self._limits.k is not None:

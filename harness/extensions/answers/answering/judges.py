@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.datasets.reader import Dataset
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.extensions.answers.answering.published_code import EVALUATION, published_code
 from harness.extensions.answers.answering.replies import (
     REASONING,
@@ -62,7 +62,7 @@ def make_judge(name: str, dataset: Dataset, model: str, source: Path | None = No
     built_in = built_in_template("judge", name)
     path = built_in or Path(name)
     if built_in is None and not path.is_file():
-        known = f"{near(name, [*JUDGES])}, or the path of a file"
+        known = f"{suggest(name, [*JUDGES])}, or the path of a file"
         raise UsageError(f"unknown --judge {name!r}{known}")
     if source is not None:
         raise UsageError("--judge-source is for the official judges; leave it out")

@@ -42,7 +42,7 @@ from harness.runs.folder.run_folder import write_scores
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Values
 from harness.scoring.judge_agreement import JudgeAgreement, judge_agreement
-from harness.scoring.score_columns import independent
+from harness.scoring.score_columns import query_clusters
 
 _log = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ def _agreement(
     if human is None:
         return []
     rows = question_rows(dataset, answers)
-    shares = independent(dataset)
+    shares = query_clusters(dataset)
     over = "queries" if shares is None else "haystacks"
     clusters = None if shares is None else shares[rows].astype(np.int64)
     if clusters is None and len(np.unique(rows)) < len(rows):  # several answers to one question

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.datasets.adapters.json_stream import records
 from harness.datasets.reader import Dataset
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.extensions.answers.answering.context import Context, ContextItem
 from harness.extensions.answers.answering.published_code import (
     GENERATION,
@@ -57,7 +57,7 @@ def make_reader(name: str, dataset: Dataset, model: str, source: Path | None = N
     built_in = built_in_template("reader", base)
     path = built_in or Path(name)
     if built_in is None and not path.is_file():
-        known = f"{near(base, [*READERS])}, or the path of a file"
+        known = f"{suggest(base, [*READERS])}, or the path of a file"
         raise UsageError(f"unknown --reader {name!r}{known}")
     if built_in is not None and variant:
         raise UsageError(f"--reader {name!r}: {base} has no variants")

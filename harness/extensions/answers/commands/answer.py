@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.options import add_results, number, prices, run_folder
 from harness.cli.output import add_output, print_json, refuse
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 
 if TYPE_CHECKING:
     from harness.datasets.reader import Dataset
@@ -159,7 +159,7 @@ def _plan(options: argparse.Namespace, dataset: Dataset) -> AnswerPlan:
     names = [name for name in (options.baselines or "").split(",") if name]
     for name in names:
         if name not in _BASELINES:
-            raise UsageError(f"unknown baseline {name!r}{near(name, [*_BASELINES])}")
+            raise UsageError(f"unknown baseline {name!r}{suggest(name, [*_BASELINES])}")
     baselines = sorted({*_BASELINES} & {*names}, key=names.index)
     if not names and not options.no_baselines:
         dated = dataset.documents.lack("timestamp") < len(dataset.documents)

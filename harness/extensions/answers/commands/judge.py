@@ -84,7 +84,7 @@ def _import_labels(options: argparse.Namespace, folders: Sequence[AnswersFolder]
         score_folder,
         write_human_labels,
     )
-    from harness.io.plugins import provided
+    from harness.io.plugins import provider
     from harness.runs.folder.answers_folder import dataset_of_all
 
     model_options = ["judge", "judge_source", "repeat", "model", "endpoint", "concurrency"]
@@ -94,7 +94,7 @@ def _import_labels(options: argparse.Namespace, folders: Sequence[AnswersFolder]
     if len(folders) > 1 and not path.is_dir():
         raise UsageError("a file of human labels is of one folder; name one at a time")
     dataset = dataset_of_all(folders, options.source)
-    read = provided("human_labels") if path.is_dir() else read_human_labels
+    read = provider("human_labels") if path.is_dir() else read_human_labels
     found = [read(path, folder) for folder in folders]  # read all before writing any
     for folder, (labels, source) in zip(folders, found, strict=True):
         write_human_labels(folder, labels, source)

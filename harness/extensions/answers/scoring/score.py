@@ -38,7 +38,7 @@ from harness.scoring.arrays import Values
 from harness.scoring.score import scored_dataset
 from harness.scoring.score_columns import (
     Column,
-    independent,
+    query_clusters,
     query_table,
     slice_results,
     slices,
@@ -144,7 +144,7 @@ def score_answers(
         repeats=_repeats(
             rows,
             {"answers-text": by_words["token_f1"]} | {one.name: one.right for one in judged},
-            independent(dataset),
+            query_clusters(dataset),
         ),
         protocols=results,
     )

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -181,15 +181,6 @@ METRICS: dict[str, Callable[[Text, Text], float]] = {
 """Metric name -> function of a text and one reference."""
 
 
-def answer_score(metric: str, text: str, answers: Sequence[str]) -> float:
-    """Returns the best value of `metric` over the references; NaN without a usable reference.
-
-    Raises UsageError for an unknown metric.
-    """
-    check_metrics([metric])
-    return best_of(METRICS[metric], Text(text), [Text(answer) for answer in answers])
-
-
 def best_of(metric: Callable[[Text, Text], float], text: Text, answers: Sequence[Text]) -> float:
     """Returns the best value of `metric` over the references; NaN without a usable reference."""
     values = [value for answer in answers if not math.isnan(value := metric(text, answer))]
@@ -200,4 +191,4 @@ def check_metrics(metrics: Sequence[str]) -> None:
     """Raises UsageError for an unknown metric."""
     for name in metrics:
         if name not in METRICS:
-            raise UsageError(f"unknown answer metric {name!r}{near(name, list(METRICS))}")
+            raise UsageError(f"unknown answer metric {name!r}{suggest(name, list(METRICS))}")

@@ -18,7 +18,13 @@ from harness.records.scores import (
     SliceResult,
 )
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.score_columns import LEVEL, Column, named, slice_results, with_intervals_over
+from harness.scoring.score_columns import (
+    LEVEL,
+    Column,
+    name_clusters,
+    slice_results,
+    with_intervals_over,
+)
 from harness.stats.correlation import Correlation, correlations
 from harness.stats.intervals import MeanInterval, mean_intervals
 
@@ -136,7 +142,7 @@ def _interval(interval: MeanInterval) -> Estimate:
         low=interval.low if known else None,
         high=interval.high if known else None,
         method=interval.method,
-        note=named(interval.note, "haystacks" if interval.clustered else "queries"),
+        note=name_clusters(interval.note, "haystacks" if interval.clustered else "queries"),
     )
 
 
@@ -148,5 +154,5 @@ def _correlation(found: Correlation) -> Estimate:
         high=found.high,
         clusters=found.clusters,
         cluster_by=over,
-        note=named(found.note, over),
+        note=name_clusters(found.note, over),
     )

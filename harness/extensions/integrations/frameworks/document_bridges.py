@@ -17,7 +17,7 @@ from harness.extensions.integrations.frameworks.build import (
     no_more_than,
 )
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 from harness.scoring.arrays import unit
 
 
@@ -33,7 +33,7 @@ class DocumentFramework:
         options: Mapping[str, object] | None,
         embeddings: Sequence[str],
     ) -> None:
-        need(f"retriever {name!r}", *self.modules)
+        require_packages(f"retriever {name!r}", *self.modules)
         self._build = Builder(build, options, embeddings)
         self._embedder: Embedder | None = None
         if self._build.wants_embeddings:

@@ -19,7 +19,13 @@ from harness.errors import UsageError
 from harness.io.plugins import iter_strings
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.hybrid import CandidateRanking, CandidateRetriever
-from harness.retrievers.registry import RetrieverSpec, files_of, is_ours, need, wrapper_for
+from harness.retrievers.registry import (
+    RetrieverSpec,
+    files_of,
+    is_ours,
+    require_packages,
+    wrapper_for,
+)
 
 Named = str | RetrieverSpec | Retriever
 """A retriever object, or a name with parameters."""
@@ -40,7 +46,7 @@ def as_mteb(retriever: Named, seed: int = 0) -> MtebSearch:
     `retriever` is a name as on the command line, a RetrieverSpec, or an object. Raises UsageError
     if it is not a retriever or cannot be nested, and if mteb is missing.
     """
-    need("as_mteb", "mteb")
+    require_packages("as_mteb", "mteb")
     built = _built(retriever, seed)
     name, revision = _known_as(retriever, built, seed)
     return MtebSearch(ExportedRetriever(built, seed), name, revision)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from harness.errors import RunError, UsageError
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 
 
 class Mteb:
@@ -32,7 +32,7 @@ class Mteb:
         language: str = "eng-Latn",
         encoding: Mapping[str, object] | None = None,
     ) -> None:
-        need("retriever 'mteb'", *self.modules)
+        require_packages("retriever 'mteb'", *self.modules)
         from importlib.metadata import version
 
         from datasets import disable_progress_bars

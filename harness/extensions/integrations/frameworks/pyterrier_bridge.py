@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.errors import UsageError
 from harness.extensions.integrations.frameworks.build import metadata
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.registry import need
+from harness.retrievers.registry import require_packages
 
 _ASKED = {"qid", "query"}
 _GIVEN = {*_ASKED, "docno", "text", "title", "score", "rank"}
@@ -30,7 +30,7 @@ class PyTerrier:
     batch_size = 1_000_000  # a transformer takes a frame with all queries
 
     def __init__(self, build: str, options: Mapping[str, object] | None = None) -> None:
-        need("retriever 'pyterrier'", *self.modules)
+        require_packages("retriever 'pyterrier'", *self.modules)
         import pyterrier
 
         from harness.retrievers.registry import find

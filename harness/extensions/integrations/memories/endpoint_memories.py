@@ -34,9 +34,9 @@ from harness.extensions.integrations.memories.session_feed import (
 )
 from harness.io.files import TemporaryFolder
 from harness.io.masking import excerpt
-from harness.retrievers.calls import awaited
+from harness.retrievers.calls import await_result
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.registry import need, there
+from harness.retrievers.registry import is_installed, require_packages
 
 MINILM = "minilm"
 
@@ -61,7 +61,7 @@ class EndpointMemory:
     retries: int = 3
 
     def __post_init__(self) -> None:
-        need(self.title, *self.modules)
+        require_packages(self.title, *self.modules)
         check_batch(self.batch)
         self._endpoint = Endpoint(self.base_url, self.timeout, self.retries)
         if self._asks_endpoint():
@@ -140,7 +140,7 @@ class Mem0(EndpointMemory):
         mem0 also searches by words if fastembed is installed, and by entities if spacy is.
         """
         report = self._model_report() | {"batches": self._told, "memories": self._kept}
-        return report | {"fastembed": there("fastembed"), "spacy": there("spacy")}
+        return report | {"fastembed": is_installed("fastembed"), "spacy": is_installed("spacy")}
 
     def close(self) -> None:
         """Deletes all local data."""
@@ -361,13 +361,13 @@ class Graphiti(EndpointMemory):
         Raises the errors of Graphiti, including model failures that it only logs.
         """
         self._forget()
-        awaited(self._begin())
+        await_result(self._begin())
         for batch in batches(corpus, self.batch, "graphiti"):
-            awaited(self._tell(batch))
+            await_result(self._tell(batch))
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
         """Returns facts found by Graphiti's default search, which fuses words and vectors."""
-        return [awaited(self._ask(query.text, k)) for query in queries]
+        return [await_result(self._ask(query.text, k)) for query in queries]
 
     def report(self) -> dict[str, object]:
         """Returns the usage of the endpoint, and the number of facts and episodes."""

@@ -16,10 +16,10 @@ from harness.extensions.integrations.memories import mcp_forms as forms
 from harness.extensions.integrations.memories.mcp_forms import ToolCall
 from harness.extensions.integrations.memories.mcp_session import TOKEN, Session, at, started
 from harness.io.files import TemporaryFolder
-from harness.io.masking import masked
+from harness.io.masking import redact
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.locks import ServiceLock, check_url
-from harness.retrievers.registry import need, with_options
+from harness.retrievers.registry import require_packages, with_options
 from harness.retrievers.sources import revision
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
@@ -56,7 +56,7 @@ class Mcp:
 
     def __init__(self, add: Any = "", search: Any = "", **options: Any) -> None:
         given = McpOptions(**options)
-        need("retriever 'mcp'", *self.modules)
+        require_packages("retriever 'mcp'", *self.modules)
         if not add or not search:
             raise ValueError(
                 'needs two tools of the server: --param \'add={"remember": {"text": '
@@ -220,7 +220,7 @@ class Mcp:
         structured, texts = await self._session.call(call.tool, given)
         for text in texts:
             if self._error is not None and self._error.match(text):
-                raise RuntimeError(f"tool {call.tool!r} reports: {masked(text)[:200]}")
+                raise RuntimeError(f"tool {call.tool!r} reports: {redact(text)[:200]}")
         return structured, texts
 
 

@@ -13,7 +13,7 @@ from typing import IO, Any
 from harness.errors import RunError
 from harness.extensions.integrations.memories.mcp_forms import ToolSchema
 from harness.io.files import TemporaryFolder
-from harness.io.masking import from_environment, masked
+from harness.io.masking import from_environment, redact
 from harness.io.records import convert
 
 TOKEN = "HARNESS_MCP_TOKEN"
@@ -118,7 +118,7 @@ class Session:
         """Returns the end of the server's stderr."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _READ))
-        lines = masked(self._stderr.read())[-_TOLD:].strip().splitlines()
+        lines = redact(self._stderr.read())[-_TOLD:].strip().splitlines()
         return f"; on its stderr: {lines[-1].strip()}" if lines else ""
 
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from harness.cli.options import (
     Verbs,
     check_port,
-    listening,
     load_plugins,
     number,
     parameters,
     retriever_spec,
+    serve_on_free_port,
 )
 from harness.cli.output import add_output, print_json, refuse, until_ctrl_c
 from harness.errors import UsageError
@@ -330,7 +330,7 @@ def _serve(kind: Callable[[Path, str], JudgingSession], options: argparse.Namesp
     who = _annotator(options)
     session = kind(Path(options.folder).expanduser(), who)
     ports = range(PORT, PORT + _PORTS) if options.port is None else [options.port]
-    with until_ctrl_c(options), listening(partial(server, session), *ports) as serving:
+    with until_ctrl_c(options), serve_on_free_port(partial(server, session), *ports) as serving:
         address = f"http://127.0.0.1:{serving.server_port}/"
         if options.json:
             print_json(PageAddress(address=address, annotator=who))

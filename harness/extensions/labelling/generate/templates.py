@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.extensions.labelling.generate.write_project import (
     SetQuery,
     fraction,
@@ -103,7 +103,8 @@ def check_fields(templates: Iterable[QueryTemplate], known: set[str]) -> None:
             if name not in known:
                 raise UsageError(
                     f"the template {template.text!r}: no document has a field {name!r}"
-                    f"{near(name, sorted(known))}; name another with --template, or ask a --model"
+                    f"{suggest(name, sorted(known))}"
+                    "; name another with --template, or ask a --model"
                 )
 
 

@@ -25,7 +25,7 @@ from harness.extensions.online.abtest.report import (
 )
 from harness.io.records import Record
 from harness.io.terminal import grid
-from harness.scoring.score_columns import named
+from harness.scoring.score_columns import name_clusters
 from harness.stats.betting import betting_interval, betting_p, shown_from
 from harness.stats.clusters import Values
 from harness.stats.intervals import mean_intervals
@@ -116,8 +116,8 @@ def interleaving_report(
         preference=interval.value - 0.5,
         low=interval.low - 0.5,
         high=interval.high - 0.5,
-        method=named(interval.how, "units"),
-        note=named(interval.note, "units"),
+        method=name_clusters(interval.how, "units"),
+        note=name_clusters(interval.note, "units"),
         anytime_p=float(betting_p(own, 0, (-0.5, 0.5))[-1]) if len(own) else 1.0,
         anytime_low=low,
         anytime_high=high,

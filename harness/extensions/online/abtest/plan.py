@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.records import Record, to_plain
 
 Arm = Literal["a", "b"]
@@ -188,7 +188,7 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
         for argument in ("min_effects", "on_failure"):
             for metric in getattr(self, argument):
                 if self.metrics and metric not in self.metrics:
-                    known_names = near(metric, list(self.metrics))
+                    known_names = suggest(metric, list(self.metrics))
                     raise self._error(f"{argument} has an unknown metric {metric!r}{known_names}")
         for metric, effect in self.min_effects.items():
             if not (effect and math.isfinite(effect)):
@@ -224,7 +224,7 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
     def check_value(self, metric: str, value: float) -> None:
         """Raises UsageError for a metric that is not in the plan, and a value out of bounds."""
         if self.metrics and metric not in self.metrics:
-            known = near(metric, list(self.metrics))
+            known = suggest(metric, list(self.metrics))
             raise UsageError(f"metric {metric!r} is not in the plan{known}")
         low, high = self.metrics.get(metric) or (-math.inf, math.inf)
         if not low <= value <= high:

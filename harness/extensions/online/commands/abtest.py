@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.cli.options import number, parameters
 from harness.cli.output import add_output, print_json
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
     names = {m.name for one in reports if isinstance(one, SplitReport) for m in one.metrics}
     for name in effects or ():
         if names and name not in names:
-            known = near(name, sorted(names))
+            known = suggest(name, sorted(names))
             raise UsageError(f"--min-effect {name}: is no metric of {path}{known}")
     if options.json:
         from harness.cli.output_records import ABTestOutput

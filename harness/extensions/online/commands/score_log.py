@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from harness.cli.options import fitting_dataset, matching, scoring_choices
+from harness.cli.options import fitting_dataset, matching_settings, scoring_choices
 from harness.errors import UsageError
 
 
@@ -71,7 +71,7 @@ def score(options: argparse.Namespace, path: Path) -> int:
         out=Path(options.out or "results"),
         name=options.name,
         k=options.k,
-        matching=matching(options),
+        matching=matching_settings(options),
     )
     record = score_folder(folder, dataset, choices, semantic, options)
     if not (options.json or options.quiet):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.errors import near
+from harness.errors import suggest
 from harness.extensions.online.logs.events import Feedback, RetrievalEvent
 from harness.io.records import Record, read_toml_record
 
@@ -85,7 +85,7 @@ class FieldMapping(Record):
     def __post_init__(self) -> None:
         for name in self.fields:
             if name not in FIELDS:
-                known = near(name, list(FIELDS))
+                known = suggest(name, list(FIELDS))
                 raise ValueError(f"fields: unknown field {name!r}{known}")
         for path in (*self.fields.values(), *self.conditions):
             compile_path(path)

@@ -36,7 +36,7 @@ from harness.runs.folder.imported import (
     say,
     unasked_rows,
 )
-from harness.runs.folder.rankings import percentiles, write_asked, write_rankings
+from harness.runs.folder.rankings import percentiles, write_query_table, write_rankings
 from harness.runs.folder.run_folder import folder_name, write_record
 from harness.runs.folder.run_state import OURS
 from harness.scoring.matching.matcher import Matching, TextHit
@@ -143,7 +143,7 @@ def import_log(
             write_hit_rankings(aside, dataset, ranked, [dataset.query_ids[q] for q in asked], name)
         else:
             write_rankings(rankings, aside, name)
-        write_asked(
+        write_query_table(
             aside,
             [dataset.query_ids[row] for row in asked],
             [len(r.returned or r.texts or ()) for r in events],

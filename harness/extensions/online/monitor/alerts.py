@@ -35,7 +35,7 @@ from harness.extensions.online.monitor.rules import (
     validate_rules,
 )
 from harness.extensions.online.monitor.window import Labels
-from harness.io.masking import masked
+from harness.io.masking import redact
 from harness.io.records import encode
 
 _log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class Alerts(Saved):
                 try:
                     self._notify(one.alert)
                 except Exception as error:  # foreign code
-                    reason = f"{type(error).__name__}: {masked(str(error))}"
+                    reason = f"{type(error).__name__}: {redact(str(error))}"
                     yield f"alerts cannot be delivered ({reason})"
                     return
                 one.delivered = True

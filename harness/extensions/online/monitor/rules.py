@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.extensions.online.logs.field_mapping import FieldMapping
 from harness.extensions.online.monitor.period_test import PERIODS
 from harness.extensions.online.monitor.window import Labels
@@ -306,7 +306,7 @@ def _out_of_reach(rule: AlertThreshold, labels: Labels | None, window: int) -> I
     if labels is None or not is_metric(rule.metric) or not any(labels.abilities):
         return  # rates and times use the log's abilities
     if rule.slice not in labels.abilities:
-        known = near(rule.slice, ["all", *sorted({*labels.abilities} - {""})])
+        known = suggest(rule.slice, ["all", *sorted({*labels.abilities} - {""})])
         yield f"no labelled query is of the ability {rule.slice!r}{known}"
     elif not labels.has_evidence[np.array(labels.abilities) == rule.slice].any():
         yield f"can never be measured: no query of the ability {rule.slice} has a relevant document"

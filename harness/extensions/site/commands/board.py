@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Writes the site and prints its location."""
     from harness.extensions.site.site import publish
-    from harness.io.terminal import counted
+    from harness.io.terminal import count_of
 
     out = Path(options.folder)
     boards, broken = publish(
@@ -59,7 +59,7 @@ def main(options: argparse.Namespace) -> int:
             )
         )
     elif not options.quiet:
-        on = counted(len(boards), "boards")
-        print(f"{counted(runs, 'runs')} on {on} in {out}; to view it with any web server:")
+        on = count_of(len(boards), "boards")
+        print(f"{count_of(runs, 'runs')} on {on} in {out}; to view it with any web server:")
         print(f"  python -m http.server --directory {shlex.quote(str(out))}")
     return say_broken(broken)

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from harness.cli.options import parameters
 from harness.cli.output import add_output, print_json, refuse
-from harness.errors import UsageError, near
+from harness.errors import UsageError, suggest
 from harness.io.files import TemporaryFolder
 from harness.io.records import Output, OutputPart
 
@@ -79,14 +79,14 @@ def main(options: argparse.Namespace) -> int:
         known = sorted({one.dataset for one in claims})
         claims = on_dataset(claims, options.dataset)
         if not claims:
-            raise UsageError(f"no claim is on {options.dataset!r}{near(options.dataset, known)}")
+            raise UsageError(f"no claim is on {options.dataset!r}{suggest(options.dataset, known)}")
     if options.score:
         return _score(options, claims)
     return _list(options, claims)
 
 
 def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
-    from harness.io.terminal import counted, grid
+    from harness.io.terminal import count_of, grid
 
     if options.json:
         from harness.cli.output_records import ClaimsOutput
@@ -111,7 +111,7 @@ def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
         print(grid(rows, headers, keys=3))
         rescored = sum(one.rescored is not None for one in claims)
         comparable = sum(one.comparable for one in claims)
-        print(f"\n{counted(len(claims), 'claims')}: {comparable} comparable, {rescored} rescored")
+        print(f"\n{count_of(len(claims), 'claims')}: {comparable} comparable, {rescored} rescored")
     return 0
 
 

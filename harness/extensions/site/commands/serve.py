@@ -10,7 +10,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from harness.cli.options import add_results, check_port, listening, load_plugins
+from harness.cli.options import add_results, check_port, load_plugins, serve_on_free_port
 from harness.cli.output import add_output, print_json, until_ctrl_c
 from harness.errors import UsageError
 
@@ -34,7 +34,10 @@ def main(options: argparse.Namespace) -> int:
     load_plugins(options)
     from harness.extensions.site.server import server
 
-    with until_ctrl_c(options), listening(partial(server, results), options.port) as serving:
+    with (
+        until_ctrl_c(options),
+        serve_on_free_port(partial(server, results), options.port) as serving,
+    ):
         address = f"http://127.0.0.1:{serving.server_port}/"
         if options.json:
             from harness.cli.output_records import ServeOutput

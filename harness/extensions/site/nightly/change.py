@@ -34,7 +34,7 @@ from harness.extensions.site.history import (
 from harness.records.run import Measured, RunRecord
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.runs.run_labels import short_text
-from harness.scoring.score_columns import named
+from harness.scoring.score_columns import name_clusters
 
 _DIGITS = 6
 
@@ -84,8 +84,8 @@ def compare_with_last(
         test=found.test,
         clusters=found.clusters,
         cluster_by=found.cluster_by,
-        interval_method=named(first.how, found.cluster_by),
-        approximate=named(first.note, found.cluster_by),
+        interval_method=name_clusters(first.how, found.cluster_by),
+        approximate=name_clusters(first.note, found.cluster_by),
         unpaired=list(found.dropped),
         results=results,
     )

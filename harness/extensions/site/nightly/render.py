@@ -23,7 +23,7 @@ from harness.extensions.site.nightly.summary import (
     ScoredRunSummary,
 )
 from harness.io.records import convert, to_plain
-from harness.io.terminal import counted, digits, grid
+from harness.io.terminal import count_of, digits, grid
 
 
 def render(found: NightlySummary, style: str) -> str:
@@ -46,7 +46,7 @@ def headline(found: NightlySummary) -> str:
     parts += [f"{n} {name}" for n, name in ((failed, "failed"), (missing, "not run")) if n]
     queries = sum(run.queries.failed for run in scored)
     if queries:
-        parts.append(f"{counted(queries, 'queries')} failed")
+        parts.append(f"{count_of(queries, 'queries')} failed")
     return "; ".join([*parts, *found.messages])
 
 
@@ -131,7 +131,7 @@ def _notes(found: NightlySummary) -> Iterator[str]:
         yield f"{NOT_SHOWN}: the difference is within what chance does, which is not none"
     if OPEN in outcomes:
         few = {
-            f"{counted(run.change.clusters, run.change.cluster_by)} of {run.dataset}"
+            f"{count_of(run.change.clusters, run.change.cluster_by)} of {run.dataset}"
             for run, _, change in changes
             if change.verdict == OPEN
         }
@@ -187,7 +187,7 @@ def _interval_note(run: ScoredRunSummary) -> str:
     if (found := run.intervals) is None:
         return ""
     approximate = f" (approximate: {found.approximate})" if found.approximate else ""
-    return f"over {counted(found.clusters, found.cluster_by)} of {run.dataset}{approximate}"
+    return f"over {count_of(found.clusters, found.cluster_by)} of {run.dataset}{approximate}"
 
 
 def _changes(found: NightlySummary) -> list[tuple[ScoredRunSummary, str, JudgedChange]]:

@@ -130,12 +130,12 @@ def test_scifact_has_the_ndcg_that_it_has_in_pyterrier(
     import pandas as pd
     import pyterrier as pt
 
-    from harness.retrievers.registry import find as named
+    from harness.retrievers.registry import find
 
     source = data / "beir" / "scifact"
     lines = (source / "corpus.jsonl").read_text().splitlines()
     documents = [{"docno": one["_id"], **one} for one in map(json.loads, lines)]
-    bm25 = named(f"{pipelines}:bm25")(documents)
+    bm25 = find(f"{pipelines}:bm25")(documents)
     queries = [json.loads(line) for line in (source / "queries.jsonl").read_text().splitlines()]
     topics = pd.DataFrame([{"qid": one["_id"], "query": one["text"]} for one in queries])
     qrels = pd.read_csv(
