@@ -68,7 +68,7 @@ def _runs(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     from harness.runs.folder.listing import list_runs
 
     results = Path(getattr(parsed_args, "results", None) or "results")
-    runs = list_runs(results, numbers=False) if results.is_dir() else []
+    runs = list_runs(results) if results.is_dir() else []
     return [name for run in runs for name in dict.fromkeys((run.name, str(run.folder)))]
 
 

@@ -242,7 +242,7 @@ def call_verify(options: argparse.Namespace) -> int:
 
     folders = [run_folder(options, run) for run in options.runs]
     if not options.runs:
-        runs = list_runs(Path(options.results), numbers=False)
+        runs = list_runs(Path(options.results))
         folders = [run.folder for run in runs if run.at_its_end]
     found = [RunDamage(folder=str(folder), damage=find_damage(folder)) for folder in folders]
     if options.json:

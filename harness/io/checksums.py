@@ -86,7 +86,7 @@ def read_with_checksums(
                 f"{path}: has no checksums; another program wrote it{with_remedy(remedy)}"
             )
         return record
-    if record.checksums.record != _digest_of(values, record.checksums.files):
+    if record.checksums.record != _digest_of_read(values, record.checksums.files):
         raise UsageError(f"{path}: was changed since it was written{with_remedy(remedy)}")
     return record
 
@@ -135,9 +135,13 @@ def _write(
 
 def _digest_of(values: Mapping[str, object], files: Mapping[str, str]) -> str:
     """Computes the sha256 of a record's values, with `files` as its checksums, in one spelling."""
+    return _digest_of_read(msgspec.json.decode(msgspec.json.encode(values)), files)
+
+
+def _digest_of_read(values: Mapping[str, object], files: Mapping[str, str]) -> str:
+    """Computes the same of values that were read from JSON."""
     whole = {**values, "checksums": dict(files)}
-    as_read = msgspec.json.decode(msgspec.json.encode(whole))
-    return hashlib.sha256(msgspec.json.encode(as_read, order="sorted")).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(whole, order="sorted")).hexdigest()
 
 
 def _cached_digest(path: Path) -> str:

@@ -46,6 +46,23 @@ def test_runs_lists_the_newest_first_with_number_interval_and_state(
     assert lines[3].endswith(two["base"].name.rpartition("-")[2])
 
 
+def test_runs_reads_runs_that_changed_and_ignores_a_damaged_list_cache(
+    harness: Harness, two: dict[str, Path]
+) -> None:
+    for file in (*two["base"].iterdir(), *two["tfidf"].iterdir()):
+        os.utime(file, (1e9, 1e9))  # files of the last two seconds are not cached
+    expected = harness("runs").out
+    cache = two["base"].with_name(".runs.json")
+    assert '"base"' in cache.read_text()
+    assert harness("runs").out == expected
+    cache.write_text(cache.read_text().replace('"base"', '"cached"'))
+    assert "cached" in _listed(harness), "an unchanged run is not read again"
+    assert harness("runs", "name", "cached", "renamed", "--quiet").status == 0
+    assert {*_listed(harness)} == {"tfidf", "renamed"}
+    cache.write_text(cache.read_text()[:-9])
+    assert {*_listed(harness)} == {"tfidf", "renamed"}
+
+
 def test_commands_take_a_name_or_a_unique_beginning_where_they_take_a_folder(
     harness: Harness, two: dict[str, Path]
 ) -> None:

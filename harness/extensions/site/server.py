@@ -77,7 +77,7 @@ class Results:
         if self._built is None or self._built[0] != version:
             boards, broken = gather(self.folder)
             apart = {run.name for run in finished_runs(self.folder)} - {*self.runs()}
-            for run in (describe_run(self.folder / name, numbers=False) for name in sorted(apart)):
+            for run in (describe_run(self.folder / name) for name in sorted(apart)):
                 if run.state == "broken":  # not scored, so no leaderboard misses it
                     broken[run.folder_name] = run.reason
             self._built = (version, (boards, broken))

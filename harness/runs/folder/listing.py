@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -13,8 +15,10 @@ from typing import Any
 
 import msgspec
 
+import harness
 from harness.errors import UsageError, suggest
 from harness.io.checksums import check_file, read_with_checksums
+from harness.io.files import write_bytes
 from harness.io.records import Record, decode, read_json_record
 from harness.records.run import RunPlan, RunRecord, RunStart
 from harness.records.scores import ScoreReport
@@ -33,6 +37,8 @@ from harness.runs.folder.run_state import (
     finished_runs,
 )
 from harness.scoring.scores import main_metrics, main_protocol
+
+_CACHE = ".runs.json"
 
 
 def unfinished_runs(results: Path) -> list[RunStore]:
@@ -115,10 +121,8 @@ class ListedRun:
         return (self.name, f"{self.name}@{self.dataset}", self.folder_name, self.id)
 
 
-def list_runs(results: Path, *, archived: bool = False, numbers: bool = True) -> list[ListedRun]:
+def list_runs(results: Path, *, archived: bool = False) -> list[ListedRun]:
     """Returns the runs below `results`, newest first; with `archived` those in the archive.
-
-    Without `numbers` scores are not read, which are most of the data.
 
     Raises UsageError if the folder does not exist.
     """
@@ -126,9 +130,68 @@ def list_runs(results: Path, *, archived: bool = False, numbers: bool = True) ->
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
     if archived:
         results = archive_of(results)
-    found = [describe_run(folder, numbers=numbers) for folder in finished_runs(results)]
-    found += list_unfinished(results)
+    found = [*_list_finished(results), *list_unfinished(results)]
     return sorted(found, key=lambda run: (run.when, run.folder_name), reverse=True)
+
+
+class _CachedRun(Record):
+    """The list entry of a finished run, valid while its files have the same `stamp`."""
+
+    stamp: list[int]
+    run: ListedRun
+
+
+class _ListCache(Record):
+    """The file `.runs.json`: entries by folder name, and the version that wrote them."""
+
+    version: str
+    runs: dict[str, _CachedRun]
+
+
+def _list_finished(results: Path) -> list[ListedRun]:
+    """Describes the finished runs; those that did not change since the last list are not read.
+
+    Broken runs are read each time, and so are runs of the last two seconds: another change may
+    leave their size and times as they are.
+    """
+    path = results / _CACHE
+    known = _read_cache(path)
+    cached: dict[str, _CachedRun] = {}
+    found = []
+    settled = time.time_ns() - 2_000_000_000
+    for folder in finished_runs(results):
+        stamp = _stamp(folder)
+        entry = known.get(folder.name)
+        if entry is None or entry.stamp != stamp:
+            entry = _CachedRun(stamp=stamp, run=describe_run(folder))
+        if entry.run.state == "done" and max(stamp[2::4]) < settled:
+            cached[folder.name] = entry
+        found.append(replace(entry.run, folder=folder))
+    if cached != known and os.access(results, os.W_OK):
+        cache = _ListCache(version=harness.__version__, runs=cached)
+        with suppress(OSError):  # the list is complete without the cache
+            write_bytes(path, msgspec.json.encode(cache, enc_hook=str))
+    return found
+
+
+def _stamp(folder: Path) -> list[int]:
+    """Returns inode, size and times (modified, changed; ns) of the files of a list entry."""
+    stamp = []
+    for name in (RUN_RECORD, "scores.json"):
+        with suppress(OSError):
+            stat = os.stat(folder / name)
+            stamp += [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+    return stamp
+
+
+def _read_cache(path: Path) -> dict[str, _CachedRun]:
+    """Reads the cached entries; none if the file is missing, damaged or of another version."""
+    try:
+        data = path.read_bytes()
+        cache = msgspec.json.decode(data, type=_ListCache, dec_hook=lambda kind, value: kind(value))
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    return cache.runs if cache.version == harness.__version__ else {}
 
 
 def list_unfinished(
@@ -164,7 +227,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
     """
     if Path(given).exists():
         return Path(given)
-    runs = list_runs(results, numbers=False) if results.is_dir() else []
+    runs = list_runs(results) if results.is_dir() else []
     runs = [run for run in runs if run.at_its_end]
     meant = [run for run in runs if given in run.names]
     meant = meant or [run for run in runs if given == f"{run.system}@{run.dataset}"]
@@ -212,19 +275,19 @@ def _refuse_unfinished(given: str, results: Path) -> None:
                 f"{given}: is {run.state} at {run.done} of {run.queries} queries, so there is no "
                 f"run to read yet; {todo[run.state]}"
             )
-    away = list_runs(results, archived=True, numbers=False)
+    away = list_runs(results, archived=True)
     if any(given in run.names for run in away):
         raise UsageError(f"{given}: is archived; `harness runs unarchive {given}` restores it")
 
 
-def describe_run(folder: Path, *, numbers: bool = True, verify: bool = False) -> ListedRun:
+def describe_run(folder: Path, *, verify: bool = False) -> ListedRun:
     """Returns the list entry of a finished run; `broken` if its files cannot be read or, with
     `verify`, were changed or contradict each other."""
     try:
         record = read_with_checksums(folder / RUN_RECORD, RunRecord)
         scores = folder / "scores.json"
         report = None
-        if numbers and scores.is_file():
+        if scores.is_file():
             report = (
                 read_scores_by_query(folder)[0]
                 if verify
