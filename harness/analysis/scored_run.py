@@ -140,12 +140,12 @@ class Differing:
     values: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.what} {' / '.join(map(_short, self.values))}"
+        return f"{self.what} {' / '.join(self.short_values)}"
 
-
-def _short(value: str) -> str:
-    """The first digits of a SHA-256 digest; other values unchanged."""
-    return value[:12] if re.fullmatch("[0-9a-f]{64}", value) else value
+    @property
+    def short_values(self) -> list[str]:
+        """Values, with the first digits of SHA-256 digests."""
+        return [one[:12] if re.fullmatch("[0-9a-f]{64}", one) else one for one in self.values]
 
 
 def essentials(runs: Sequence[ScoredRun], blocks: Sequence[Block]) -> list[dict[str, str]]:

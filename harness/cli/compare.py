@@ -1,8 +1,7 @@
-"""Compare runs: intervals, paired tests, what could have been shown.
+"""Compare runs query by query: differences, intervals, corrected tests.
 
-Compare scored run folders query by query. Runs on other data, at another granularity, protocol or
-query set are refused, with each difference named; of runs at another depth, the metrics that depth
-could change.
+Runs must have the same data, granularity, protocol and queries; otherwise the error lists the
+differences. If depths differ, metrics that depend on the depth are excluded.
 """
 
 from __future__ import annotations
@@ -45,18 +44,27 @@ class CompareUnpairedOutput(Output, tag="harness.compare-unpaired/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="runs, two or more: OLD NEW")
-    parser.add_argument("--protocol", action="append", metavar="NAME", help="(those in common)")
-    parser.add_argument("--metrics", metavar="M,M,...", help="metrics to test and show")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="two runs or more: OLD NEW")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="add intervals of means, detectable differences, effect sizes, wins; wide lines",
+    )
+    parser.add_argument(
+        "--protocol", action="append", metavar="NAME", help="protocol (default: all common ones)"
+    )
+    parser.add_argument("--metrics", metavar="M,M,...", help="metrics to test and print")
     add_options(parser, Options, defaults=True)
     parser.add_argument(
-        "--queries", type=int, metavar="N", help="show the N largest wins and losses too"
+        "--queries", type=int, metavar="N", help="print the N largest wins and losses"
     )
-    parser.add_argument("--top", type=int, default=10, metavar="K", help="ranks to show there (10)")
-    parser.add_argument("--share", action="store_true", help="show ids there and no texts")
+    parser.add_argument(
+        "--top", type=int, default=10, metavar="K", help="number of ranks with --queries (10)"
+    )
+    parser.add_argument("--share", action="store_true", help="omit texts with --queries")
     parser.add_argument("--source", metavar="PATH", help="raw files of the dataset, for --queries")
     parser.add_argument(
-        "--unpaired", action="store_true", help="for two runs on different queries (split traffic)"
+        "--unpaired", action="store_true", help="compare two runs on different queries"
     )
     add_results(parser)
     parser.add_argument("--format", choices=_FORMATS, default="terminal")
@@ -105,7 +113,7 @@ def main(options: argparse.Namespace) -> int:
         return 0
     if options.quiet:
         return 0
-    print(render(comparison, options.format, metrics, unit))
+    print(render(comparison, options.format, metrics, unit, full=options.full))
     if options.queries:
         print(_shown_queries(options, folders))
     return 0
@@ -118,26 +126,28 @@ def _check(options: argparse.Namespace, folders: list[Path]) -> None:
             raise UsageError(f"--json and --format {options.format} exclude each other; name one")
         options.format = "json"
     if options.queries and (len(folders) != 2 or options.format not in ("terminal", "json")):
-        raise UsageError("--queries lays two runs beside each other, as --format terminal or json")
+        raise UsageError("--queries needs two runs, and --format terminal or json")
+    if options.format in ("csv", "json"):
+        refuse(options, f"with {options.format.upper()}, which has all columns", "full")
     if not options.queries:
         refuse(options, "without --queries", "share", "source", top=10)
     elif options.format == "json":
-        refuse(options, "with JSON, which holds ids alone", "share")
+        refuse(options, "with JSON, which has no texts", "share")
     if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UsageError("one run stands there twice; a run does not compare with itself")
+        raise UsageError("a run was given twice; name two different runs")
 
 
 def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[str, ...]) -> int:
     """Compares two groups of different queries."""
-    from harness.analysis.compare.compare import WHY, compare_split, render_split
-    from harness.analysis.compare.render import SHOWN
+    from harness.analysis.compare.compare import WHY, compare_split
+    from harness.analysis.compare.render import SHOWN, render_split
 
     if len(folders) != 2:
-        raise UsageError("--unpaired compares two runs")
+        raise UsageError(f"--unpaired compares two runs, not {len(folders)}")
     refuse(
         options,
         "with --unpaired, whose queries have no pairs",
-        *("categories", "tests", "equivalence", "queries", "force"),
+        *("full", "categories", "tests", "equivalence", "queries", "force"),
         cluster_by="auto",
         average="queries",
         resamples=10_000,
@@ -152,7 +162,7 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
         print_json(CompareUnpairedOutput(reason=WHY, rows=plain(rows)))
     elif not options.quiet:
         for letter, folder in zip("AB", folders, strict=True):
-            print(f"{letter}  {folder.resolve().name}")
+            print(f"{letter} = {folder.resolve().name}")
         print(f"\n{render_split(rows)}")
     return 0
 
@@ -177,7 +187,7 @@ def _queries(options: argparse.Namespace, folders: list[Path]) -> _Queries:
 
     main = main_protocol(read_scores(folders[0]).protocols)
     if main is None:
-        raise UsageError(f"{folders[0]}: no query was scored, so there is none to show")
+        raise UsageError(f"{folders[0]}: no query was scored; choose another run")
     metric = (options.metrics or "recall@10").split(",")[0]
     block = ((options.protocol or [main.protocol])[0], main.level)
     found = win_tie_loss(folders[0], folders[1], block, metric)
@@ -194,18 +204,14 @@ def _queries(options: argparse.Namespace, folders: list[Path]) -> _Queries:
 
 
 def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
-    from harness.analysis.compare.compare import names_of
     from harness.analysis.compare.side_by_side import render_queries
     from harness.runs.folder.run_folder import dataset_of_run
 
     found = _queries(options, folders)
     dataset = None if options.share else dataset_of_run(folders[0], source=options.source)
-    first, second = names_of(folders[:2])
-    names = (first, second)
-    counts = ", ".join(f"{n} {part}" for part, n in found.counts.items())
-    parts = [f"{found.metric} of {found.protocol} {found.level}: {names[1]}: {counts}"]
+    counts = "  ".join(f"{part}={n}" for part, n in found.counts.items())
+    parts = [f"metric={found.metric}  protocol={found.protocol}  level={found.level}  {counts}"]
     for title, queries in (("wins", found.wins), ("losses", found.losses)):
         if queries:
-            shown = render_queries(queries, names, dataset)
-            parts.append(f"-- largest {title} of {names[1]}\n\n{shown}")
-    return "\n\n".join(["", *parts])
+            parts.append(f"Largest {title} of B:\n\n{render_queries(queries, dataset)}")
+    return "\n" + "\n\n".join(parts)

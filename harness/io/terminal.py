@@ -25,6 +25,7 @@ _GREY = re.compile(r"(\x1b\[[02]m)")
 
 _NUMBER = r"[-+<]?[\d,]*\.?\d+(e-?\d+)?[%*]?"
 _NUMERIC = re.compile(rf"({_NUMBER}(( to |-){_NUMBER})?|-|)")
+_UNBROKEN = re.compile(rf"{_NUMERIC.pattern}|\[[^]]*\]")
 _GAP = 2
 _LEAST = 12
 """Minimum width of a wrapped text column."""
@@ -169,14 +170,17 @@ def grid(
 ) -> str:
     """Formats a table with right-aligned columns of numbers.
 
-    If it is wider than `width` (default: the terminal), text is wrapped; if that is not enough, the
-    columns are split into several tables, each beginning with the first `keys` columns. `most`: the
-    width at which a column is always wrapped. `style` is a tabulate format; only `simple` and
-    `plain` are fitted. `one_line`: cuts each line at `width` instead of wrapping.
+    If it is wider than `width` (default: the terminal), texts are wrapped, but no intervals; if
+    that is not enough, it is split into tables that each begin with the first `keys` columns.
+    `most`: the width at which a column is always wrapped. `style` is a tabulate format; only
+    `simple` and `plain` are fitted. `one_line`: cuts each line at `width` instead of wrapping.
     """
     cells = [[_text(cell) for cell in row] for row in rows]
     n = max([len(headers), *(len(row) for row in cells)], default=0)
-    right = [all(_NUMERIC.fullmatch(row[at]) for row in cells if at < len(row)) for at in range(n)]
+    right, unbroken = (
+        [all(kind.fullmatch(row[at]) for row in cells if at < len(row)) for at in range(n)]
+        for kind in (_NUMERIC, _UNBROKEN)
+    )
     limits = [*most, *[None] * (n - len(most))]
     columns = list(range(n))
     width = terminal_width() if width is None else width
@@ -184,12 +188,12 @@ def grid(
         table = _drawn(cells, headers, columns, right, limits, style)
         return "\n".join(map(partial(_cut, width=width), table.split("\n"))) if one_line else table
     natural = [_width(cells, headers, at, limits[at]) for at in columns]
-    wrapped = _wrapped(natural, right, width)
+    wrapped = _wrapped(natural, unbroken, width)
     if wrapped is None:  # several tables; only columns too wide for one are wrapped
         room = width - sum(natural[at] + _GAP for at in range(min(keys, n)))
         most_room = [max(_LEAST, room if at >= keys else width) for at in columns]
         limits = [
-            limit if right[at] or natural[at] <= most_room[at] else most_room[at]
+            limit if unbroken[at] or natural[at] <= most_room[at] else most_room[at]
             for at, limit in enumerate(limits)
         ]
         parts = _parts([min(natural[at], most_room[at]) for at in columns], keys, width)
@@ -219,12 +223,12 @@ def _width(
     return max(head, min(widest, most or widest))
 
 
-def _wrapped(natural: Sequence[int], right: Sequence[bool], width: int) -> list[int] | None:
+def _wrapped(natural: Sequence[int], unbroken: Sequence[bool], width: int) -> list[int] | None:
     """Narrows the widest text columns until the table fits; None if that is impossible."""
     now = list(natural)
     too_wide = sum(now) + _GAP * (len(now) - 1) - width
     for _ in range(max(0, too_wide)):
-        wide = [at for at in range(len(now)) if not right[at] and now[at] > _LEAST]
+        wide = [at for at in range(len(now)) if not unbroken[at] and now[at] > _LEAST]
         if not wide:
             return None
         now[max(wide, key=lambda at: now[at])] -= 1

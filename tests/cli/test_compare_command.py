@@ -25,10 +25,12 @@ def test_two_runs_are_compared_query_by_query_in_every_format(
 ) -> None:
     assert main(["compare", *runs[:2]]) == 0
     table = capsys.readouterr().out
-    assert "what differs:" in table
+    assert f"A = {Path(runs[0]).name}\nB = {Path(runs[1]).name}\n\nsetting " in table
     assert "B - A" in table
-    assert f"independent: {len(sample.haystack_ids)} haystacks" in table
-    assert "without a star none is, but there may be one" in table
+    assert f"clusters={len(sample.haystack_ids)} haystacks" in table
+    assert "No star: not significant; this does not show that the systems are equal." in table
+    assert main(["compare", *runs[:2], "--full"]) == 0
+    assert "wins/losses/ties" in capsys.readouterr().out
     assert main(["compare", *runs[:2], "--format", "markdown", "--metrics", "recall@10"]) == 0
     assert "| all" in capsys.readouterr().out
     assert main(["compare", *runs[:2], "--format", "latex", "--metrics", "recall@10"]) == 0
@@ -50,8 +52,37 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference_and_shown_apa
     assert told.count("\n") == 1
     assert main(["compare", runs[0], runs[2], "--force"]) == 0
     shown = capsys.readouterr().out
-    assert "do NOT compare" in shown
+    assert "cannot be compared" in shown
     assert "B - A" not in shown
+
+
+@pytest.mark.parametrize("columns", ["60", "100", "300", None])
+@pytest.mark.parametrize("number", [2, 5])
+def test_no_line_is_longer_than_100_characters(
+    sample_run: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    columns: str | None,
+) -> None:
+    """Of two runs, or five, with names and parameters that are longer than a line."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    folders = []
+    for at in range(number):
+        made = sample_run("bm25" if at % 2 else "tfidf", "turn")
+        folders.append(tmp_path / f"{at}-{'a-long-name-' * 12}")
+        shutil.copytree(made, folders[-1])
+    options = [[], ["--equivalence", "0.02", "--tests", "t,wilcoxon"], ["--categories"]]
+    options += [["--queries", "2"]] if number == 2 else []
+    for more in options:
+        assert main(["compare", *map(str, folders), *more]) == 0
+        shown = capsys.readouterr().out
+        assert "recall@10" in shown
+        # Texts of queries have their own limit, and ids are never cut.
+        assert max(map(len, shown.splitlines())) <= 100, more
 
 
 def test_an_unknown_metric_or_folder_is_one_line(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from harness.analysis.scored_run import Block, ScoredRun
-from harness.io.terminal import count_of, grid
+from harness.io.terminal import count_of
 from harness.runs.folder.answers_folder import AnswersFolder
 from harness.scoring.arrays import Flags
 from harness.scoring.score_columns import name_clusters
@@ -73,32 +73,32 @@ def behind(
     return tuple(found)
 
 
-def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -> str:
-    """One line per pair; empty without human labels."""
+def render_behind(found: Sequence[Behind], letters: Sequence[str], draw: Callable[..., str]) -> str:
+    """Formats a line per pair with `draw` (rows, headers); empty without human labels."""
     if not found:
         return ""
     rows = [
         [
             f"{letters[one.b]} - {letters[one.a]}",
             f"{one.judged:+.4f}",
-            _said(one.with_people),
+            _interval(one.with_people),
             str(one.with_people.people),
             "; ".join(dict.fromkeys(filter(None, _notes(one)))),
         ]
         for one in found
     ]
-    heads = ["pair", "judge alone", "judge and people", "people", ""]
+    heads = ["pair", "judge", "judge and people", "labelled", "note"]
     return (
-        f"accuracy over all, behind the judge\n\n{grid(rows, heads, style=style)}\n\n"
-        "judge and people: the judge's difference, moved by what it missed where people judged "
-        "both answers to a random sample of the questions; it assumes nothing of how the judge "
-        "errs"
+        f"Difference in accuracy (slice=all), corrected by human labels:\n\n{draw(rows, heads)}"
+        "\n\njudge and people: the judge's difference, corrected by its errors in a random sample "
+        "where people labelled the answers of both.\n"
+        "This makes no assumption about the judge's errors."
     )
 
 
 def _notes(one: Behind) -> Iterator[str]:
     if one.failed:
-        yield f"without {count_of(one.failed, 'questions')} that one of the two failed on"
+        yield f"{count_of(one.failed, 'questions')} excluded: one of the two failed"
     yield one.with_people.note
 
 
@@ -111,7 +111,7 @@ def _answered(run: ScoredRun, queries: Sequence[str]) -> Flags:
     return np.array([query not in failed for query in queries])
 
 
-def _said(rate: JudgedRate) -> str:
+def _interval(rate: JudgedRate) -> str:
     if rate.value is None:
         return "-"
     if rate.low is None:

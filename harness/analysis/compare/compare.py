@@ -28,16 +28,14 @@ from harness.analysis.scored_run import (
     shared_blocks,
 )
 from harness.errors import UsageError, suggest
-from harness.io.terminal import grid
-from harness.scoring.score_columns import name_clusters
 from harness.stats.proportions import holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 
 TESTS = ("t", "wilcoxon")
 """Additional tests on request, without correction."""
 _NOTHING_COMMON = (
-    "no query was scored in all of these runs, so there is nothing to pair; two runs on different "
-    "queries, as split traffic leaves them, are compared by `harness compare A B --unpaired`"
+    "no query was scored in all of these runs; two runs on different queries are compared by "
+    "`harness compare A B --unpaired`"
 )
 
 
@@ -77,8 +75,8 @@ def compare(
             raise UsageError(_NOTHING_COMMON)
         names = " / ".join(labels)
         raise UsageError(
-            f"these runs do not compare ({names}): {'; '.join(map(str, differences))}; "
-            f"{f'{remedy}; ' if remedy else ''}`harness compare --force` shows them apart"
+            f"these runs cannot be compared ({names}): {'; '.join(map(str, differences))}; "
+            f"{f'{remedy}; ' if remedy else ''}`harness compare --force` lists them apart"
         )
     groups: dict[tuple[Any, ...], list[int]] = {}
     for at, found in enumerate(required):
@@ -169,7 +167,7 @@ def _check(options: Options) -> None:
 # -- Runs on different queries, as from split traffic ----------------------------------------------
 
 _PROPORTIONS = ("hit", "recall_all", "exact_match", "success")
-WHY = "the runs scored different queries, so there is nothing to pair"
+WHY = "the runs scored different queries"
 
 
 @dataclass(frozen=True)
@@ -197,7 +195,9 @@ def compare_split(
     runs = [ScoredRun.read(folder) for folder in folders]
     blocks = shared_blocks(runs, [protocol] if protocol else [])
     if not blocks or any(blocks[0] not in run.blocks for run in runs):
-        raise UsageError(f"the runs have no protocol {protocol or 'in common'}")
+        raise UsageError(
+            f"the runs have no protocol {protocol or 'in common'}; `harness score RUN` adds one"
+        )
     block = blocks[0]
     other = [d for d in differing(essentials(runs, [block])) if "queries" not in d.what]
     if other:
@@ -221,8 +221,7 @@ def compare_split(
         ]
         if both := scored[0] & scored[1]:
             raise UsageError(
-                f"{len(both)} queries were scored in both runs: compare those by pairs, without "
-                "--unpaired"
+                f"{len(both)} queries were scored in both runs: compare the runs without --unpaired"
             )
         clusters = [np.array(mine.haystacks()) for mine in rows]
         shared = [1 < len(set(c.tolist())) < len(c) for c in clusters]
@@ -243,36 +242,3 @@ def compare_split(
         ComparisonRow(f"{block[0]}, {block[1]}", name, metric, one, float(p))
         for (name, metric, one), p in zip(found, corrected, strict=True)
     ]
-
-
-def render_split(rows: Sequence[ComparisonRow]) -> str:
-    """Format the comparison as text."""
-    lines = [
-        [
-            row.slice,
-            row.metric,
-            f"{row.found.mean_b:.4f}",
-            f"{row.found.mean_a:.4f}",
-            f"{row.found.n_b} / {row.found.n_a}",
-            f"{row.found.difference:+.4f}",
-            "-" if np.isnan(row.found.low) else f"[{row.found.low:+.4f}, {row.found.high:+.4f}]",
-            "-" if np.isnan(row.p) else "<0.0001" if row.p < 0.0001 else f"{row.p:.4f}",
-            "-" if np.isnan(row.found.effect_size) else f"{row.found.effect_size:.2f}",
-        ]
-        for row in rows
-    ]
-    head = ["slice", "metric", "A", "B", "n", "B - A", "95% interval", "p (holm)", "d"]
-    methods = ", ".join(dict.fromkeys(row.found.method for row in rows))
-    clustered = bool(rows) and rows[0].found.clusters_a < rows[0].found.n_a
-    cluster_by = "haystacks" if clustered else "queries"
-    approximate = [
-        name_clusters(row.found.note, cluster_by) for row in rows if row.found.approximate
-    ]
-    notes = "; ".join(dict.fromkeys(approximate))
-    text = [
-        f"unpaired: {WHY}. Weaker than a paired comparison of as many.",
-        grid(lines, head, keys=2),
-        f"intervals and p: {methods}, over {cluster_by}"
-        f"{f'; approximate: {notes}' if notes else ''}; d: Cohen's",
-    ]
-    return "\n\n".join(text)

@@ -12,21 +12,21 @@ class Options:
     """How to compare. Empty `protocols` and `metrics`: all common ones.
 
     With `cluster_by` `auto`, haystacks are the units if several queries share one of several. With
-    `average` `haystacks`, each counts once, by the mean of its queries. `force` puts runs that do
-    not compare into separate groups instead of refusing them.
+    `average` `haystacks`, each haystack counts once, by the mean of its queries. `force` puts runs
+    that cannot be compared into separate groups instead of raising an error.
     """
 
     protocols: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
-    categories: bool = setting(False, "by the dataset's own too")
+    categories: bool = setting(False, "add slices of the dataset's own categories")
     cluster_by: str = setting(
         "auto",
-        "what is independent; queries that share one of several haystacks are not",
+        "independent units (auto: haystacks if queries share some of several, else queries)",
         choices=("auto", "haystacks", "queries"),
     )
     average: str = setting(
         "queries",
-        "what a mean is over: every query counts the same (queries), or every haystack once",
+        "equal weights in the mean: of queries or of haystacks",
         choices=("queries", "haystacks"),
     )
     level: float = 0.95
@@ -35,8 +35,8 @@ class Options:
         (), "additional tests without correction: t, wilcoxon", metavar="T,T", kind="names"
     )
     equivalence: float | None = setting(
-        None, "test for a difference below MARGIN", metavar="MARGIN"
+        None, "test whether differences are smaller than MARGIN", metavar="MARGIN"
     )
-    resamples: int = setting(10_000, "signs to draw for the test", metavar="N")
-    seed: int = setting(0, "of the resamples")
-    force: bool = setting(False, "compare only within groups")
+    resamples: int = setting(10_000, "number of sign flips in the test", metavar="N")
+    seed: int = setting(0, "seed of the sign flips")
+    force: bool = setting(False, "list runs that cannot be compared apart, without a test")

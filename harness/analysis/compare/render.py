@@ -7,11 +7,14 @@ import io
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 from harness.analysis.compare.behind import render_behind
+from harness.analysis.compare.compare import WHY, ComparisonRow
 from harness.analysis.compare.comparison import Cell, Comparison, Group, Pair, Table
-from harness.io.terminal import count_of, grid
+from harness.io.terminal import count_of, grid, terminal_width
 from harness.runs.folder.run_folder import read_scores
 from harness.scoring.score_columns import name_clusters
 from harness.scoring.scores import main_metrics, main_protocol, unreached_message
@@ -21,6 +24,8 @@ from harness.stats.paired import Equivalence
 FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 SHOWN = ("recall@10", "ndcg@10", "mrr@10")
 """Default metrics of a table, if the runs have them."""
+WIDTH = 100
+"""Maximum characters of a line, except in CSV and with `--full`."""
 
 
 def shown_of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
@@ -44,24 +49,56 @@ def shown_of_answers(folder: Path, protocols: Sequence[str]) -> tuple[str, ...]:
 
 
 def render(
-    comparison: Comparison, style: str, metrics: Sequence[str], level: str | None = None
+    comparison: Comparison,
+    style: str,
+    metrics: Sequence[str],
+    level: str | None = None,
+    *,
+    full: bool = False,
 ) -> str:
-    """The comparison in one of FORMATS.
+    """Formats the comparison in one of FORMATS.
 
-    `metrics` are those to show (none: SHOWN; in CSV all), `level` the one level to show.
+    `metrics` are those to show (none: SHOWN; in CSV all), `level` the one level to show. Without
+    `full`, lines have at most `WIDTH` characters, and tables only means, differences and p.
     """
     if style == "csv":
         return _csv(comparison, metrics)
+    width = None if full else min(WIDTH, terminal_width() or WIDTH)
+    view = _View(style, metrics, full, width)
     parts = []
     if comparison.differences:
-        parts.append("these runs do NOT compare, and are not ranked together:")
-        parts += [f"  {difference}" for difference in comparison.differences]
+        apart = "\n".join(f"  {difference}" for difference in comparison.differences)
+        parts.append(view.lines(f"These runs cannot be compared and are listed apart:\n{apart}"))
     for group in comparison.groups:
-        parts.append(_head(group, metrics or SHOWN))
+        parts.append(_head(group, view))
         tables = [table for table in group.tables if level in (None, table.level)]
-        parts += [_table(group, table, style, metrics) for table in tables]
+        parts += [_table(group, table, view) for table in tables]
     text = "\n\n".join(parts)
     return _commented(text) if style == "latex" else text
+
+
+@dataclass(frozen=True)
+class _View:
+    """The form of the output: `width` is the maximum characters of a line, None for no limit."""
+
+    style: str
+    metrics: Sequence[str]
+    full: bool
+    width: int | None
+
+    def lines(self, text: str) -> str:
+        """Wraps lines that are too long."""
+        if self.width is None:
+            return text
+        return "\n".join(
+            line if len(line) <= self.width else fill(line, self.width, subsequent_indent="  ")
+            for line in text.splitlines()
+        )
+
+    def grid(self, rows: Sequence[Sequence[str]], header: Sequence[str], keys: int = 2) -> str:
+        """Formats a table that fits the width."""
+        # Without a limit, a table in a terminal is still split to fit it.
+        return grid(rows, header, keys=keys, style=FORMATS[self.style], width=self.width)
 
 
 def _commented(text: str) -> str:
@@ -74,80 +111,103 @@ def _commented(text: str) -> str:
     return "\n".join(lines)
 
 
-def _head(group: Group, metrics: Sequence[str]) -> str:
-    lines = [f"{_letter(i)}  {run}" for i, run in enumerate(group.runs)]
+def _head(group: Group, view: _View) -> str:
+    metrics = view.metrics or SHOWN
+    letters = [_letter(at) for at in range(len(group.runs))]
+    lines = [f"{letter} = {run}" for letter, run in zip(letters, group.runs, strict=True)]
     lines += [
-        f"   {count_of(group.failed[i], 'queries')} of {run} failed and count 0"
-        for i, run in enumerate(group.runs)
-        if group.failed[i]
+        f"{count_of(failed, 'queries')} of {letter} failed and count 0."
+        for letter, failed in zip(letters, group.failed, strict=True)
+        if failed
     ]
     lines += [
-        f"   {_letter(i)}: {said}"
-        for i, returned in enumerate(group.returned)
-        if (said := unreached_message(returned, metrics))
+        f"{letter}: {message}"
+        for letter, returned in zip(letters, group.returned, strict=True)
+        if (message := unreached_message(returned, metrics))
     ]
+    text = view.lines("\n".join(lines))
     if group.settings:
-        lines.append("what differs:")
-        lines += [f"   {setting}" for setting in group.settings]
-    return "\n".join(lines)
+        style = "pipe" if view.style == "markdown" else "simple"
+        rows = [[one.what, *one.short_values] for one in group.settings]
+        text += f"\n\n{grid(rows, ['setting', *letters], width=view.width, style=style)}"
+    return text
 
 
-def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> str:
-    cells = [cell for cell in table.cells if cell.metric in (metrics or SHOWN)]
-    left_out = "".join(
-        f"\nexcluded: {metric}: {why}"
+def _table(group: Group, table: Table, view: _View) -> str:
+    cells = [cell for cell in table.cells if cell.metric in (view.metrics or SHOWN)]
+    notes = [
+        f"excluded: {metric}: {why}"
         for metric, why in table.left_out.items()
-        if metric in (metrics or SHOWN)
+        if metric in (view.metrics or SHOWN)
+    ]
+    title = (
+        f"protocol={table.protocol}  level={table.level}  average={table.average}  "
+        f"clusters={count_of(table.clusters, table.cluster_by)}"
     )
     if not cells:
-        return f"{table.protocol}, {table.level}: none of the metrics to show{left_out}"
-    pairs = len(cells[0].pairs)
-    header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
-    header += ["pair", "difference", "95% interval", "p", "", "detectable", "effect size"]
-    header += ["wins/losses/ties"]
-    asked = cells[0].pairs[0] if pairs else None
-    header += [f"p ({name})" for name in asked.others] if asked else []
-    if asked and asked.equivalence:
-        header.append(f"within {asked.equivalence.margin:g}")
-    width = len(header) - 3 - len(group.runs)
-    rows = []
-    for cell in cells:
-        for i, pair in enumerate(cell.pairs or [None]):
-            first = i == 0
-            means = [_mean(cell, at) if first else "" for at in range(len(group.runs))]
-            name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
-            rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
-    drawn = grid(rows, header, keys=2, style=FORMATS[style])
-    clusters = count_of(table.clusters, table.cluster_by)
-    title = f"{table.protocol}, {table.level}; independent: {clusters}"
-    if table.average == "haystacks":
-        title += "; means over haystacks, each counted once (n: haystacks)"
-    elif table.cluster_by == "haystacks":
-        title += "; means over queries"
-    below = foot(table, cells) + left_out
-    for run, n in enumerate(table.dropped):
-        if n:
-            below += (
-                f"\n{count_of(n, 'queries')} of {_letter(run)} in no mean here, as another run has "
-                "no value there: everything is over the queries in common"
-            )
-    letters = [_letter(i) for i in range(len(group.runs))]
-    behind = render_behind(table.behind, letters, FORMATS[style])
-    return "\n\n".join(filter(None, (title, drawn, below, behind)))
+        return view.lines("\n".join([title, "None of these metrics is in all runs.", *notes]))
+    letters = [_letter(at) for at in range(len(group.runs))]
+    notes += [
+        f"{count_of(n, 'queries')} of {letter} excluded: another run has no value for them."
+        for letter, n in zip(letters, table.dropped, strict=False)
+        if n
+    ]
+    below = view.lines("\n".join([foot(table, cells, full=view.full), *notes]))
+    parts = [title, *_grids(cells, letters, view), below]
+    parts.append(view.lines(render_behind(table.behind, letters, view.grid)))
+    return "\n\n".join(filter(None, parts))
 
 
-def _pair(pair: Pair) -> list[str]:
+def _grids(cells: Sequence[Cell], letters: Sequence[str], view: _View) -> list[str]:
+    """The table of means and differences; means and differences apart for three runs or more."""
+    names = ["slice", "metric", "n"]
+    means = [
+        [cell.slice, cell.metric, str(cell.means[0].n), *(_mean(m, view.full) for m in cell.means)]
+        for cell in cells
+    ]
+    asked = cells[0].pairs[0] if cells[0].pairs else None
+    if asked is None:
+        return [view.grid(means, [*names, *letters])]
+    header = ["difference", "95% interval", "p", ""]
+    header += ["detectable", "effect size", "wins/losses/ties"] if view.full else []
+    header += [f"p ({name})" for name in asked.others]
+    header += [f"within {asked.equivalence.margin:g}"] if asked.equivalence else []
+    if len(letters) == 2:
+        header[0] = f"{letters[1]} - {letters[0]}"
+        rows = [
+            [*mean, *_pair(cell.pairs[0], view.full)]
+            for mean, cell in zip(means, cells, strict=True)
+        ]
+        return [view.grid(rows, [*names, *letters, *header])]
+    rows = [
+        [
+            *([cell.slice, cell.metric] if at == 0 else ["", ""]),
+            f"{letters[pair.b]} - {letters[pair.a]}",
+            *_pair(pair, view.full),
+        ]
+        for cell in cells
+        for at, pair in enumerate(cell.pairs)
+    ]
+    return [
+        view.grid(means, [*names, *letters]),
+        view.grid(rows, ["slice", "metric", "pair", *header], keys=3),
+    ]
+
+
+def _pair(pair: Pair, full: bool) -> list[str]:
     found = pair.found
     d = found.difference
+    more = [
+        _known(pair.detectable),
+        _known(found.effect_size, 2),
+        f"{found.wins}/{found.losses}/{found.ties}",
+    ]
     return [
-        f"{_letter(pair.b)} - {_letter(pair.a)}",
         f"{d.value:+.4f}",
         "-" if not d.low < d.high else f"[{d.low:+.4f}, {d.high:+.4f}]",
         _p(pair.p),
         "*" if pair.shown else "",
-        _known(pair.detectable),
-        _known(found.effect_size, 2),
-        f"{found.wins}/{found.losses}/{found.ties}",
+        *(more if full else []),
         *(_p(p) for p in pair.others.values()),
         *([_equivalent(pair.equivalence)] if pair.equivalence else []),
     ]
@@ -169,9 +229,8 @@ def _known(value: float, digits: int = 4) -> str:
     return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 
-def _mean(cell: Cell, run: int) -> str:
-    mean = cell.means[run]
-    if mean.method == "none":
+def _mean(mean: MeanInterval, full: bool) -> str:
+    if not full or mean.method == "none":
         return _known(mean.value)
     return f"{mean.value:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
 
@@ -234,94 +293,141 @@ def _csv_pair(
     )
 
 
+def render_split(rows: Sequence[ComparisonRow]) -> str:
+    """Formats an unpaired comparison as text."""
+    lines = [
+        [
+            row.slice,
+            row.metric,
+            f"{row.found.mean_b:.4f}",
+            f"{row.found.mean_a:.4f}",
+            f"{row.found.n_b} / {row.found.n_a}",
+            f"{row.found.difference:+.4f}",
+            "-" if math.isnan(row.found.low) else f"[{row.found.low:+.4f}, {row.found.high:+.4f}]",
+            _p(row.p),
+            _known(row.found.effect_size, 2),
+        ]
+        for row in rows
+    ]
+    head = ["slice", "metric", "A", "B", "n", "B - A", "95% interval", "p", "d"]
+    methods = ", ".join(dict.fromkeys(row.found.method for row in rows))
+    clustered = bool(rows) and rows[0].found.clusters_a < rows[0].found.n_a
+    cluster_by = "haystacks" if clustered else "queries"
+    approximate = [
+        name_clusters(row.found.note, cluster_by) for row in rows if row.found.approximate
+    ]
+    notes = "; ".join(dict.fromkeys(approximate))
+    text = [
+        f"Unpaired comparison: {WHY}. A paired one of as many queries would have more power.",
+        grid(lines, head, keys=2, width=WIDTH),
+        f"Intervals and p: {methods} over {cluster_by}{f'; approximate: {notes}' if notes else ''}."
+        "\np: corrected for all tests of this table (Holm).  d: Cohen's d.",
+    ]
+    return "\n\n".join(text)
+
+
 # -- Notes below a table: methods, and how to read it ----------------------------------------------
 
 
-def foot(table: Table, cells: Sequence[Cell]) -> str:
-    """The notes below a table of these cells, in lines."""
-    lines = _intervals(table, cells)
-    if cells[0].pairs:
-        several = table.tests > 1
-        how = "t tests" if table.test == "t" else "sign flips"
-        how += (", Holm" if table.test == "t" else ", max-T") * several
-        corrected = f", corrected for all {table.tests} tests of this table" * several
-        power = cells[0].pairs[0].found.power.power
-        lines.append(f"p: {how} over {table.cluster_by}{corrected}")
+def foot(table: Table, cells: Sequence[Cell], *, full: bool = True) -> str:
+    """The notes below a table of these cells, one sentence in a line.
+
+    `full`: with those on the columns that only `--full` shows.
+    """
+    if not cells[0].pairs:
+        return "\n".join(_intervals("means", [one for cell in cells for one in cell.means], table))
+    pairs = [pair for cell in cells for pair in cell.pairs]
+    lines = _intervals("differences", [pair.found.difference for pair in pairs], table)
+    if full:
+        means = [mean for cell in cells for mean in cell.means]
+        lines = list(dict.fromkeys([*_intervals("means", means, table), *lines]))
+    how = f"{'t tests' if table.test == 't' else 'sign flips'} over {table.cluster_by}"
+    if table.tests > 1:
+        method = "Holm" if table.test == "t" else "max-T"
+        how += f", corrected for all {table.tests} tests of this table ({method})"
+    lines += [f"p: {how}.", f"*: significant (p <= {1 - pairs[0].found.difference.level:.2g})."]
+    lines += _what_each_answers(table, cells)
+    if full:
+        power = pairs[0].found.power.power
         lines.append(
-            "*: a difference is shown; without a star none is, but there may be one. detectable: "
-            f"the smallest difference that this test shows with {power:.0%} power (-: none, or not "
-            "known). effect size: Cohen's d_z"
+            f'detectable: minimum detectable difference at {power:.0%} power ("-": not estimable).'
         )
-        lines += _what_each_answers(table, cells)
-        if cells[0].pairs[0].others or cells[0].pairs[0].equivalence:
-            lines.append("the p of other tests are not corrected")
-        queries_in_haystacks = table.cluster_by == "haystacks" and table.average == "queries"
-        if "wilcoxon" in cells[0].pairs[0].others and queries_in_haystacks:
-            lines.append("p (wilcoxon): treats queries as independent, which they are not here")
-        if cells[0].pairs[0].equivalence:
-            lines += _what_equivalence_is(table, [pair for cell in cells for pair in cell.pairs])
+        lines.append("effect size: Cohen's d_z.")
+    if pairs[0].others or pairs[0].equivalence:
+        lines.append("The p of additional tests are not corrected.")
+    queries_in_haystacks = table.cluster_by == "haystacks" and table.average == "queries"
+    if "wilcoxon" in pairs[0].others and queries_in_haystacks:
+        lines.append("p (wilcoxon) treats queries as independent, which they are not here.")
+    if pairs[0].equivalence:
+        lines += _what_equivalence_is(table, pairs)
+    if not full:
+        lines.append(
+            "--full adds the intervals of means, detectable differences, effect sizes and wins."
+        )
     return "\n".join(lines)
 
 
 def _what_equivalence_is(table: Table, pairs: Sequence[Pair]) -> list[str]:
     found = [pair.equivalence for pair in pairs if pair.equivalence]
-    lines = ["within: two one-sided t tests that the difference is below the margin"]
+    lines = ["within: two one-sided t tests show that the difference is smaller than the margin."]
     if any(one.equivalent and not one.p < one.alpha for one in found):
-        lines[0] += ", or an upper bound of the share of queries that differ"
+        lines.append(
+            "shown (... differ): an upper bound of the share of queries that differ is below it."
+        )
     if any(one.here and not one.equivalent for one in found):
-        lines[0] += f"; shown here: for these {table.cluster_by} only, by the share that differs"
+        lines.append(
+            f"shown here: for these {table.cluster_by} only, by the share of queries that differ."
+        )
     notes = [one.note for one in found if not one.equivalent]
-    return lines + [f"   cannot tell: {note}" for note in _merged(notes, table.cluster_by)]
+    return lines + [f"cannot tell: {note}." for note in _merged(notes, table.cluster_by)]
 
 
 def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
-    """Why an interval may exclude 0 without a shown difference, and what to do."""
+    """Why an interval may exclude 0 without a significant difference, and what to do."""
     pairs = [pair for cell in cells for pair in cell.pairs]
     moved = [pair for pair in pairs if pair.found.wins or pair.found.losses]
     if not moved:
-        return ["no difference to be shown: the runs tie on every query here"]
+        return ["The runs have equal values for every query."]
     hopeless = all(pair.open for pair in moved)
     lines = []
     if hopeless:
         lines.append(
-            f"no difference of any size can be shown here: too few {table.cluster_by} differ "
-            f"for {count_of(table.tests, 'tests')}"
+            f"No difference of any size can be significant: too few {table.cluster_by} differ "
+            f"for {count_of(table.tests, 'tests')}."
         )
+    elif not all(pair.shown for pair in pairs):
+        lines.append("No star: not significant; this does not show that the systems are equal.")
     ends = [(pair.found.difference, pair.shown) for pair in pairs]
     if any((d.low > 0 or d.high < 0) and not shown for d, shown in ends):
-        why = "is for that difference alone, while p is corrected for all tests of this table"
+        why = "only p is corrected for the number of tests"
         if table.tests == 1:
-            why = f"is by {METHOD_NAMES[pairs[0].found.difference.method]}, p by {table.test}"
-        lines.append(f"an interval that excludes 0 without a star: the interval {why}")
+            method = METHOD_NAMES[pairs[0].found.difference.method]
+            why = f"the interval is computed by {method}, p by {table.test}"
+        lines.append(f"An interval may exclude 0 without a star: {why}.")
     if table.cluster_by == "haystacks" and (hopeless or not any(pair.shown for pair in pairs)):
-        more = "for more power, use more haystacks"
+        lines.append("More haystacks give more power.")
         if table.average == "queries":
             questions = count_of(max(cell.means[0].n for cell in cells), "questions")
-            clusters = count_of(table.clusters, table.cluster_by)
-            more += (
-                f". `--cluster-by queries` tests {questions} instead of {clusters}: valid only for "
-                "these haystacks, and if questions about one of them are independent"
+            lines.append(
+                f"`--cluster-by queries` tests {questions}, not "
+                f"{count_of(table.clusters, table.cluster_by)}: valid for these haystacks only, if "
+                "questions about one are independent."
             )
-        lines.append(more)
     return lines
 
 
-def _intervals(table: Table, cells: Sequence[Cell]) -> list[str]:
-    """The methods of intervals of means and differences, each once."""
-    every = [mean for cell in cells for mean in cell.means]
-    every += [pair.found.difference for cell in cells for pair in cell.pairs]
+def _intervals(what: str, every: Sequence[MeanInterval], table: Table) -> list[str]:
+    """The methods of the intervals of means or differences, each once."""
     made = [one for one in every if one.method != "none"]
     lines = []
     if made:
         # Numbers, and effective numbers, differ between slices.
-        ways = dict.fromkeys(f"{METHOD_NAMES[one.method]} over {table.cluster_by}" for one in made)
+        methods = " or ".join(dict.fromkeys(METHOD_NAMES[one.method] for one in made))
         notes = _merged([one.note for one in made if one.approximate], table.cluster_by)
-        approximate = f"; approximate where {'; '.join(notes[:3])}" if notes else ""
-        lines.append(f"intervals: {'; '.join(ways)}{approximate}")
-    without = _merged(
-        [one.note for one in every if one.method == "none" and one.n], table.cluster_by
-    )
-    return [*lines, *without]
+        approximate = f"; approximate: {'; '.join(notes[:3])}" if notes else ""
+        lines.append(f"Intervals of {what}: {methods} over {table.cluster_by}{approximate}.")
+    notes = [one.note for one in every if one.method == "none" and one.n]
+    return [*lines, *(f"{note}." for note in _merged(notes, table.cluster_by))]
 
 
 def _merged(notes: Sequence[str], cluster_by: str) -> list[str]:
@@ -329,7 +435,7 @@ def _merged(notes: Sequence[str], cluster_by: str) -> list[str]:
     least: dict[str, tuple[float, str]] = {}
     for note in dict.fromkeys(filter(None, notes)):
         numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", note)]
-        said = min(numbers, default=0.0), name_clusters(note, cluster_by)
+        text = min(numbers, default=0.0), name_clusters(note, cluster_by)
         kind = re.sub(r"\d+(?:\.\d+)?", "", note)
-        least[kind] = min(least.get(kind, said), said)
-    return [said for _, said in least.values()]
+        least[kind] = min(least.get(kind, text), text)
+    return [text for _, text in least.values()]

@@ -152,16 +152,16 @@ def _rankings(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
     }
 
 
-def render_queries(
-    found: Sequence[SideBySide], names: tuple[str, str], dataset: Dataset | None, width: int = 88
-) -> str:
-    """Format queries as text; with `dataset` also their texts, cut to `width`."""
-    return "\n\n".join(_query(one, names, dataset, width) for one in found)
+def render_queries(found: Sequence[SideBySide], dataset: Dataset | None, width: int = 88) -> str:
+    """Formats queries as text; with `dataset` also their texts, cut to `width`."""
+    return "\n\n".join(_query(one, dataset, width) for one in found)
 
 
-def _query(one: SideBySide, names: tuple[str, str], dataset: Dataset | None, width: int) -> str:
+def _query(one: SideBySide, dataset: Dataset | None, width: int) -> str:
     d = one.difference
-    head = f"{d.query} ({d.category or d.ability}): {d.a:.4f} and {d.b:.4f}, {d.b - d.a:+.4f}"
+    head = (
+        f"{d.query} ({d.category or d.ability}): A {d.a:.4f}, B {d.b:.4f}, B - A {d.b - d.a:+.4f}"
+    )
     lines = [head]
     texts: dict[str, str] = {}
     if dataset is not None:
@@ -170,7 +170,10 @@ def _query(one: SideBySide, names: tuple[str, str], dataset: Dataset | None, wid
         shown = {e.document for e in one.evidence}
         texts = _texts(dataset, int(dataset.query_haystack[row]), shown)
     for evidence in one.evidence:
-        ranks = " and ".join("not found" if r is None else f"rank {r}" for r in evidence.ranks)
+        ranks = ", ".join(
+            f"{letter} {'not found' if rank is None else f'rank {rank}'}"
+            for letter, rank in zip("AB", evidence.ranks, strict=True)
+        )
         lines.append(f"  evidence {evidence.document}: {ranks}")
         if evidence.document in texts:
             lines.append(f"    {_cut(texts[evidence.document], width)}")
@@ -187,7 +190,7 @@ def _query(one: SideBySide, names: tuple[str, str], dataset: Dataset | None, wid
         ]
         for rank in range(depth)
     ]
-    table = grid(rows, ["rank", *names])
+    table = grid(rows, ["rank", "A", "B"], width=width + 10)
     return "\n".join([*lines, *(f"  {line}" for line in table.splitlines())])
 
 

@@ -124,7 +124,7 @@ def test_over_queries_more_is_shown_and_slices_and_metrics_are_one_family(
         assert against.detectable > against.found.power.detectable
     assert not any(against.open for each in table.cells for against in each.pairs)
     said = render(found, "terminal", metrics)
-    assert "p: sign flips, max-T over queries, corrected for all 15 tests of this table" in said
+    assert "p: sign flips over queries, corrected for all 15 tests of this table (max-T)." in said
 
 
 def test_the_foot_of_a_single_test_speaks_of_no_correction(pair: tuple[Path, Path]) -> None:
@@ -133,11 +133,10 @@ def test_the_foot_of_a_single_test_speaks_of_no_correction(pair: tuple[Path, Pat
     first = table.cells[0]
     unshown = replace(first, pairs=(replace(first.pairs[0], p=0.06, shown=False),))
     said = foot(replace(table, tests=1), [unshown])
-    assert "p: sign flips over queries\n" in said
-    assert "without a star: the interval is by t, p by sign flips" in said
+    assert "p: sign flips over queries.\n" in said
+    assert "without a star: the interval is computed by t, p by sign flips" in said
     assert "corrected" not in said
-    assert "beside" not in said
-    assert "p is corrected for all tests of this table" in foot(table, [unshown])
+    assert "only p is corrected for the number of tests" in foot(table, [unshown])
 
 
 def test_what_differs_between_the_settings_is_listed(bench: Bench) -> None:
@@ -165,7 +164,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference(
     assert f"queries asked {sample.n_queries} (#" in said
     assert "/ 20 (#" in said
     assert "fingerprint" not in said
-    assert said.endswith("`harness compare --force` shows them apart")
+    assert said.endswith("`harness compare --force` lists them apart")
     with pytest.raises(UsageError, match=r"data fingerprint .* text official / dated"):
         compare([deep, dated])
     session = Bench(bench.results, open_dataset("sample", granularity="session")).bm25()
@@ -211,9 +210,8 @@ def test_runs_of_two_depths_compare_by_the_metrics_that_depth_cannot_change(benc
     assert f"k 20 / 100; {remedy}; " in str(refused.value)
     both = compare([shallow, deep], Options(metrics=("mrr", "mrr@10"), protocols=("trec",)))
     assert {c.metric for t in both.groups[0].tables for c in t.cells} == {"mrr@10"}
-    assert f"excluded: mrr: depth could change it: {remedy}" in render(
-        both, "terminal", ("mrr", "mrr@10")
-    )
+    shown = render(both, "terminal", ("mrr", "mrr@10"), full=True)
+    assert f"excluded: mrr: depth could change it: {remedy}" in shown
 
 
 def test_whole_rankings_of_two_depths_compare_by_every_metric(bench: Bench) -> None:
@@ -254,9 +252,7 @@ def test_failed_queries_count_0_in_a_comparison(bench: Bench, pair: tuple[Path, 
     assert each.means[0].n == each.means[1].n == compared.difference.n
     table = found.groups[0].tables[0]
     assert table.dropped == (0, 0)
-    assert f"{failed} queries of {found.groups[0].runs[1]} failed and count 0" in render(
-        found, "terminal", ("recall@10",)
-    )
+    assert f"{failed} queries of B failed and count 0." in render(found, "terminal", ("recall@10",))
     assert compared.wins + compared.losses + compared.ties == each.means[1].n
     assert compared.mean_a == pytest.approx(each.means[0].value)
 

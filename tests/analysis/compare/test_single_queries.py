@@ -110,18 +110,18 @@ def test_what_cannot_be_shown_is_said_and_no_spread_is_no_certainty(
     score_run(same, sample)
     assert main(["compare", *few]) == 0
     said = capsys.readouterr().out
-    assert "p: t tests, Holm over haystacks, corrected for all 15 tests of this table" in said
+    assert "p: t tests over haystacks, corrected for all 15 tests of this table (Holm)." in said
     assert main(["compare", *few, "--average", "haystacks", "--tests", "wilcoxon"]) == 0
     said = capsys.readouterr().out
     assert "--cluster-by queries" not in said
     assert "treats queries as independent" not in said
-    assert "approximate where only 3 haystacks" in said
+    assert "approximate: only 3 haystacks" in said
     names = [str(pair[0]), str(same)]
     assert main(["compare", *names, "--equivalence", "0.1", "--tests", "t"]) == 0
     said = capsys.readouterr().out
     assert "shown here (" in said  # of these haystacks: no question differs
     assert "shown (p" not in said
-    assert "no difference to be shown: the runs tie on every query here" in said
+    assert "The runs have equal values for every query." in said
     assert main(["compare", *names, "--format", "latex"]) == 0
     inside = False
     for line in capsys.readouterr().out.splitlines():

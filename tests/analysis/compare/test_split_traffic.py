@@ -60,7 +60,7 @@ def test_the_command_says_why_and_refuses_queries_that_could_be_paired(
 ) -> None:
     assert main(["compare", *map(str, split), "--unpaired", "--metrics", "hit@10"]) == 0
     said = capsys.readouterr().out
-    assert "nothing to pair" in said
+    assert "the runs scored different queries" in said
     assert "two-proportion" in said
     whole = [str(path) for path in (split[0].parent.parent / "whole").iterdir()]
     for folder in whole:
@@ -77,5 +77,5 @@ def test_runs_without_a_query_in_common_are_sent_to_unpaired(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
-    assert "nothing to pair" in said.err
+    assert "no query was scored in all of these runs" in said.err
     assert "--unpaired" in said.err
