@@ -1,9 +1,9 @@
 """Write a run's rankings for other tools.
 
-Write a run's rankings as one file: TREC's lines, Parquet, JSON lines, or the log that LongMemEval's
-own scripts read; or answers as the hypotheses that they judge. It appears whole or not at all; one
-that is there already is not written over. (`harness datasets export` writes documents, queries and
-judgements.)
+Write a run's rankings as one file: TREC, ir-metadata (TREC after comments that describe the run),
+Parquet, JSON lines, or the log of LongMemEval's scripts; or answers as the hypotheses that these
+judge. The file is written completely or not at all and never overwritten. (`harness datasets
+export` writes documents, queries and judgements.)
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 from harness.cli.options import add_results, run_folder
 from harness.cli.output import add_output, emit, refuse
 from harness.io.records import Output
+
+FORMATS = ("trec", "ir-metadata", "parquet", "jsonl", "longmemeval", "longmemeval-hypotheses")
 
 
 class ExportOutput(Output, tag="harness.export/1"):
@@ -30,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=("trec", "parquet", "jsonl", "longmemeval", "longmemeval-hypotheses"),
+        choices=FORMATS,
         required=True,
     )
     parser.add_argument("--out", metavar="FILE", required=True)

@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, suggest
 from harness.io.files import folder_aside
+from harness.io.plugins import provider_or_none
 from harness.io.records import Record, encode
 from harness.schema import Query
 
@@ -227,8 +228,8 @@ _LINE = re.compile(r"[\t\r\n]+")
 def export(dataset: Dataset, folder: Path, format: str) -> list[Path]:
     """Writes `dataset` to `folder` as `beir`, `mteb`, `trec` or `jsonl`, and returns the files.
 
-    The folder is written atomically. Raises UsageError for an unknown format, a folder that is not
-    empty, and ids that the format does not allow.
+    The folder is written atomically, with croissant.json for JSON lines. Raises UsageError for an
+    unknown format, a folder that is not empty, and ids that the format does not allow.
     """
     if format not in _FORMATS:
         raise UsageError(f"unknown export format {format!r}{suggest(format, list(_FORMATS))}")
@@ -236,6 +237,8 @@ def export(dataset: Dataset, folder: Path, format: str) -> list[Path]:
         raise UsageError(f"{folder}: exists and is not empty; name a new folder")
     with folder_aside(folder) as aside:
         _FORMATS[format](dataset, aside)
+        if format in ("beir", "jsonl") and (write := provider_or_none("croissant")):
+            write(aside, dataset.manifest)
         names = sorted(path.relative_to(aside) for path in aside.rglob("*") if path.is_file())
     return [folder / name for name in names]
 

@@ -83,8 +83,8 @@ def _batches(file: Any, rows: int, columns: list[str] | None = None) -> Iterator
         yield from file.iter_batches(rows, [group], columns, use_threads=False)
 
 
-def write_trec(of: Iterable[RankedBatch], path: Path, tag: str) -> None:
-    """Writes a TREC run file. Rankings without scores get the scores n, n-1, ..., 1.
+def write_trec(of: Iterable[RankedBatch], path: Path, tag: str, header: bytes = b"") -> None:
+    """Writes a TREC run file after `header`. Rankings without scores get the scores n, n-1, ..., 1.
 
     Raises UsageError, and leaves no file, for ids that are empty or contain white space, which the
     format does not allow, and for query ids that begin with #, like comments.
@@ -92,6 +92,7 @@ def write_trec(of: Iterable[RankedBatch], path: Path, tag: str) -> None:
     seen: pa.Array | None = None
     try:
         with path.open("wb") as file:
+            file.write(header)
             for block in of:
                 if block.query_ids is not seen:
                     seen = block.query_ids

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import yaml
 from corpora import labelled
 from resealed import reseal
 
@@ -53,6 +54,26 @@ def test_every_format_holds_the_run_s_own_rankings(home: Path, tmp_path: Path) -
         assert same(read_rankings(out), own)
     exported = (tmp_path / "out" / "theirs.trec").read_bytes()
     assert exported == (folder / "rankings.trec").read_bytes()
+
+
+@pytest.mark.extensions
+def test_ir_metadata_stands_before_the_rankings_as_yaml(home: Path, tmp_path: Path) -> None:
+    folder, out = made(home, tmp_path, "d"), tmp_path / "theirs.trec"
+    export_run(folder, out, "ir-metadata")
+    lines = out.read_text().splitlines(keepends=True)
+    end = lines.index("# ir_metadata.end\n")
+    assert lines[0] == "# ir_metadata.start\n"
+    assert "".join(lines[end + 1 :]) == (folder / "rankings.trec").read_text()
+    described = yaml.safe_load("".join(line.removeprefix("# ") for line in lines[1:end]))
+    record = json.loads((folder / "run.json").read_text())
+    assert described["schema-version"] == 0.1
+    assert described["tag"] == lines[end + 1].split()[-1]
+    assert described["implementation"]["executable"]["cmd"] == record["command"]
+    (stage,) = described["method"]["retrieval"]
+    assert stage == {"name": "bm25", "method": "bm25", "params": record["retriever"]["params"]}
+    collection = described["data"]["test collection"]
+    assert collection["fingerprint"] == record["dataset"]["fingerprint"]
+    assert same(read_rankings(out), read_rankings(folder / "rankings.parquet"))
 
 
 def test_what_cannot_be_exported_leaves_nothing(home: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, suggest
 from harness.io.files import disk_errors, file_aside
+from harness.io.plugins import provider
 from harness.runfiles.write import read_blocks, write_jsonl, write_trec
 from harness.runs.folder.rankings import read_run_rankings, trec_tag
 from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_scores_by_query
@@ -27,12 +28,13 @@ from harness.scoring.resolve import resolve
 FLAT = ("trec", "parquet", "jsonl")
 """Formats of rankings only, for runs on any dataset."""
 
-FORMATS = (*FLAT, "longmemeval")
+FORMATS = (*FLAT, "ir-metadata", "longmemeval")
 
 
 def export_run(folder: Path, out: Path, format: str, source: str | None = None) -> int:
-    """Writes the rankings of a run to `out`: `trec`, `parquet` (query, document, rank, score),
-    `jsonl` (a line per query), or `longmemeval`, the retrieval log of the official scripts.
+    """Writes the rankings of a run to `out`: `trec`, `ir-metadata` (TREC, the run described in
+    comments), `parquet` (query, document, rank, score), `jsonl` (a line per query), or
+    `longmemeval`, the retrieval log of the official scripts.
 
     Returns the number of excluded ranks: a log excludes texts that match no document. `source` is
     the path of the dataset's raw files, which a log needs if they have moved. The file is written
@@ -56,8 +58,9 @@ def export_run(folder: Path, out: Path, format: str, source: str | None = None) 
         elif format == "longmemeval":
             left_out = write_log(folder, aside, source)
         else:
+            header = provider("ir_metadata")(folder) if format == "ir-metadata" else b""
             try:
-                write_trec(read_blocks(run.rankings), aside, system)
+                write_trec(read_blocks(run.rankings), aside, system, header)
             except UsageError as error:
                 raise UsageError(f"{folder}: {error}; export as parquet or jsonl") from None
     return left_out
