@@ -31,7 +31,8 @@ class SettingRow(Record):
 
 
 class PairResult(Record):
-    """Run `b` minus run `a` (positions) in one metric over one slice; p is corrected."""
+    """Run `b` minus run `a` (positions) in one metric over one slice; p is corrected for `tests`
+    tests."""
 
     a: int
     b: int
@@ -45,6 +46,7 @@ class PairResult(Record):
     wins: int
     losses: int
     ties: int
+    tests: int
 
 
 # -- The server ------------------------------------------------------------------------------------

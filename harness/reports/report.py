@@ -57,7 +57,7 @@ def report_data(
     UsageError for folders that are not scored runs, and for two that cannot be compared, naming
     each difference.
     """
-    compared = compare(folders, Options()) if len(folders) == 2 else None
+    compared = _compared(folders) if len(folders) == 2 else []
     materials = [Material.read(folder, dataset) for folder in folders]
     shallow, deepest = (pick(materials, key=lambda m: m.depth) for pick in (min, max))
     if shallow.depth < deepest.depth:
@@ -85,7 +85,7 @@ def report_data(
         in_dataset=dataset.n_queries,
         digest=digest(first.asked),
         runs=[_run(material.run) for material in materials],
-        settings=setting_rows(compared.groups[0]) if compared else [],
+        settings=setting_rows(compared[0].groups[0]) if compared else [],
         protocols=[_protocol(materials, block, compared) for block in shared],
         main=shared.index(drawn) if drawn else 0,
         by_k=[by_k(material, drawn) for material in materials] if drawn else [],
@@ -130,6 +130,18 @@ def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
     return memory or own.get("trec") or next(iter(named), None)
 
 
+def _compared(folders: Sequence[Path]) -> list[Comparison]:
+    """Returns a comparison in every metric, then one in the metrics that `harness compare` shows.
+
+    The second has the p values of that command: they are corrected for fewer tests.
+    """
+    protocols, metrics, _ = shown_of(folders[0])
+    return [
+        compare(folders, options)
+        for options in (Options(), Options(protocols=protocols, metrics=metrics))
+    ]
+
+
 def _run(run: ScoredRun) -> ReportRun:
     record, scores = run.run_record, run.scores
     retriever = record.retriever
@@ -154,7 +166,7 @@ def _run(run: ScoredRun) -> ReportRun:
 
 
 def _protocol(
-    materials: Sequence[Material], block: Block, compared: Comparison | None
+    materials: Sequence[Material], block: Block, compared: Sequence[Comparison]
 ) -> ReportProtocol:
     """Returns one protocol: each run's results by slice and metric, and differences of the pair."""
     found = [material.run.blocks[block] for material in materials]
@@ -170,8 +182,9 @@ def _protocol(
     lead = _LEADING.get(block[0], "")
     tables = _tables(block, compared)
     pairs: dict[str, dict[str, PairResult]] = {}
-    for cell in (cell for table in tables for cell in table.cells):
-        pairs.setdefault(cell.slice, {})[cell.metric] = pair_result(cell.pairs[0])
+    for table in tables:
+        for cell in table.cells:
+            pairs.setdefault(cell.slice, {})[cell.metric] = pair_result(cell.pairs[0], table.tests)
     return ReportProtocol(
         protocol=found[0].name,
         level=block[1],
@@ -186,7 +199,7 @@ def _protocol(
             for one in found
         ],
         pairs=pairs,
-        dropped=[n for table in tables for n in table.dropped],
+        dropped=list(tables[0].dropped) if tables else [],
     )
 
 
@@ -198,12 +211,12 @@ def _first_at_10(metrics: Sequence[str]) -> str:
     return next((m for m in metrics if m.endswith("@10")), metrics[0] if metrics else "")
 
 
-def _tables(block: Block, compared: Comparison | None) -> list[Table]:
-    """Returns the tables of a comparison under a protocol."""
-    groups = compared.groups if compared is not None else ()
+def _tables(block: Block, compared: Sequence[Comparison]) -> list[Table]:
+    """Returns the tables of comparisons under a protocol."""
     return [
         table
-        for group in groups
+        for one in compared
+        for group in one.groups
         for table in group.tables
         if (table.protocol.partition("/")[0], table.level) == block
     ]
@@ -263,8 +276,9 @@ def setting_rows(group: Group) -> list[SettingRow]:
     return [SettingRow(setting=row.what, values=list(row.values)) for row in group.settings]
 
 
-def pair_result(pair: Pair) -> PairResult:
-    """Returns the difference between a pair of runs in one metric over one slice."""
+def pair_result(pair: Pair, tests: int) -> PairResult:
+    """Returns the difference between a pair of runs in one metric over one slice; `tests` is the
+    number of tests for which its p is corrected."""
     found = pair.found
     return PairResult(
         a=pair.a,
@@ -279,6 +293,7 @@ def pair_result(pair: Pair) -> PairResult:
         wins=found.wins,
         losses=found.losses,
         ties=found.ties,
+        tests=tests,
     )
 
 
@@ -288,7 +303,7 @@ def _results(table: Table) -> dict[str, dict[str, ComparedMetric]]:
         found.setdefault(cell.slice, {})[cell.metric] = ComparedMetric(
             n=cell.means[0].n,
             means=[Mean(value=mean.value, low=mean.low, high=mean.high) for mean in cell.means],
-            pairs=[pair_result(pair) for pair in cell.pairs],
+            pairs=[pair_result(pair, table.tests) for pair in cell.pairs],
         )
     return found
 

@@ -160,7 +160,7 @@ def test_the_page_shows_answers_and_executes_none(
         assert section.locator("svg.cost circle").count() == 5
         page.locator(".rows tbody tr[data-at]").first.click()
         said = page.locator("#question").inner_text()
-        assert "Answers, and what was judged" in said
+        assert "Answers with verdicts" in said
         assert "plain(m)" in said
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from harness.analysis.analyze.analyze import analyze
+from harness.analysis.compare.compare import compare
+from harness.analysis.compare.comparison import Options
+from harness.analysis.compare.render import shown_of
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.files import read_json
@@ -178,6 +181,23 @@ def test_two_runs_are_paired_query_by_query(bm25: Path, tfidf: Path, sample: Dat
     assert [pair["wins"], pair["losses"], pair["ties"]] == counts
     assert pair["low"] <= pair["difference"] <= pair["high"]
     assert {row["setting"] for row in data["settings"]} >= {"system", "params.b"}
+
+
+def test_p_values_of_main_metrics_are_those_of_harness_compare(
+    bm25: Path, tfidf: Path, sample: Dataset
+) -> None:
+    protocols, metrics, level = shown_of(bm25)
+    (group,) = compare([bm25, tfidf], Options(protocols=protocols, metrics=metrics)).groups
+    (table,) = (one for one in group.tables if one.level == level)
+    found = next(
+        one
+        for one in page_data([bm25, tfidf], sample)["protocols"]
+        if (one["protocol"], one["level"]) == (table.protocol, table.level)
+    )
+    for cell in table.cells:
+        pair = found["pairs"][cell.slice][cell.metric]
+        assert (pair["p"], pair["tests"]) == (cell.pairs[0].p, table.tests)
+    assert found["pairs"]["all"]["hit@5"]["tests"] > table.tests
 
 
 def test_runs_that_do_not_compare_are_refused(bm25: Path, sample: Dataset, ran: Ran) -> None:

@@ -73,9 +73,8 @@ def test_every_part_is_drawn_and_a_table_stands_behind_each_drawing(page_of_one:
         assert page.title() == "bm25 on sample"
         for part in ("abilities", "depth", "prompt", "risk", "latency"):
             assert page.locator(f"#{part} svg[role=img][aria-label]").count() == 1
-        page.get_by_text("These numbers as a table").first.click()
+        page.get_by_text("Show as a table").first.click()
         assert "0.549" in page.locator("#abilities-table").inner_text()
-        assert page.locator("#figure .value").inner_text() == "0.549"
         assert "update recall@10\n0.435 (random 0.09" in page.locator("#silence-facts").inner_text()
 
 
@@ -110,7 +109,7 @@ def test_a_chart_is_saved_as_svg_and_as_png(page_of_two: Path, tmp_path: Path) -
             "A: bm25",
             "B: tfidf",
             "hit@5 by ability with 95% intervals",
-            "temporal",
+            "temporal (60)",
             "0.4",
         } <= set(texts)
         assert b"var(--" not in saved["SVG"]
@@ -127,7 +126,7 @@ def test_protocol_metric_slice_and_k_change_what_is_shown(page_of_one: Path) -> 
         assert "hit@5" in page.locator("#abilities-figure").inner_text()
         assert "hit@5" in page.locator(".rows thead").inner_text()
         choice(page, "Protocol").select_option(label="trec/1, turn")
-        assert "trec/1" in page.locator("#figure").inner_text()
+        assert "trec/1" in page.locator("#notes").inner_text()
         page.locator("#k").focus()
         page.keyboard.press("ArrowRight")
         assert "At k = 11:" in page.locator("#depth-reading").inner_text()
@@ -142,7 +141,7 @@ def test_questions_are_searched_filtered_and_sorted(page_of_one: Path, sample: D
         choice(page, "Ability").select_option("temporal")
         assert said(page) == of["temporal"]
         words = choice(page, "Result").inner_text()
-        assert "recall@10 0: nothing found" in words, "a value, and no count"
+        assert "recall@10 0: none found" in words, "a value, and no count"
         choice(page, "Result").select_option("zero")
         assert 0 < said(page) < of["temporal"]
         assert all("0.000" in row for row in rows(page))
@@ -281,6 +280,58 @@ def test_contents_link_to_every_part_that_is_shown_and_keep_the_choice(page_of_o
         assert from_top(page, "questions") < 99
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_contents_stay_in_view_while_scrolling(page_of_one: Path, width: int) -> None:
+    with opened(page_of_one, width=width) as page:
+        link = page.locator("#contents").get_by_text("Choice of k")
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight / 2)")
+        if width == 390:
+            assert not link.is_visible()
+            page.get_by_text("Contents", exact=True).click()
+        assert 0 <= link.bounding_box()["y"] < 900
+        link.click()
+        page.wait_for_function("() => location.hash === '#depth'")
+        assert 0 <= from_top(page, "depth") < 99
+        marked = page.locator("#contents a[aria-current]")
+        page.wait_for_function(
+            "() => document.querySelectorAll('[aria-current=\"\"]').length === 1"
+        )
+        assert marked.text_content() == "Choice of k"
+        assert link.is_visible() == (width == 1440)
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1440, 900)])
+def test_the_first_screen_has_a_verdict_and_the_chart_of_abilities(
+    page_of_one: Path, width: int, height: int
+) -> None:
+    with opened(page_of_one, width=width) as page:
+        verdict = page.locator("#verdict")
+        assert verdict.inner_text() == (
+            "bm25 finds 55% of the evidence in the top 10 (95% interval 49–60%); random: 10%. "
+            "Weakest: multi-hop, 45%."
+        )
+        chart = page.locator("#abilities-figure svg[role=img]").bounding_box()
+        assert chart["y"] + chart["height"] < height
+        choice(page, "Metric").select_option("mrr@10")
+        assert verdict.inner_text().startswith(
+            "bm25 has mrr@10 0.384 (95% interval 0.334 to 0.436)"
+        )
+
+
+def test_two_runs_have_a_verdict_and_a_chart_of_differences(page_of_two: Path) -> None:
+    with opened(page_of_two) as page:
+        verdict = page.locator("#verdict")
+        assert re.sub(r"\s+", " ", verdict.inner_text()) == (
+            "No significant difference overall between bm25 (A) and tfidf (B): recall@10 0.549 vs "
+            "0.518, B − A −0.031 (95% interval −0.064 to +0.002, p = 0.12)."
+        )
+        assert page.locator("#differences-figure svg[role=img]").count() == 1
+        choice(page, "Metric").select_option("ndcg@10")
+        assert "tfidf (B) scores lower than bm25 (A): ndcg@10 0.330 vs 0.384" in re.sub(
+            r"\s+", " ", verdict.inner_text()
+        )
+
+
 def from_top(page: Page, part: str) -> float:
     """Pixels between the top of the window and that of a part."""
     top: float = page.locator(f"#{part}").evaluate("part => part.getBoundingClientRect().top")
@@ -292,8 +343,8 @@ def test_causes_lead_to_their_questions(page_of_one: Path, bm25: Path, sample: D
     cause = "outranked by more words"
     mine = [query.query for query in found.queries if Cause(cause) in query.causes]
     with opened(page_of_one) as page:
-        words = page.locator("#causes-said").inner_text()
-        assert f"{len(found.missed)} of 462 pieces of evidence" in words
+        words = page.locator("#causes-summary").inner_text()
+        assert f"{len(found.missed)} of 462 evidence items" in words
         page.locator("#causes summary").click()
         page.locator("#causes-table").get_by_role("button", name=cause).click()
         assert said(page) == len(mine)
@@ -306,15 +357,15 @@ def test_a_number_says_what_it_is_where_it_stands(page_of_one: Path) -> None:
     with opened(page_of_one, width=390) as page:
         page.get_by_role("button", name="What is random?").click()
         meaning = page.locator(".explanation")
-        assert "a random order" in meaning.inner_text()
+        assert "a random ranking" in meaning.inner_text()
         box = meaning.bounding_box()
         assert 0 <= box["x"] <= 390 - box["width"]
         page.keyboard.press("Escape")
         assert not meaning.is_visible()
         page.locator("#abilities summary").click()
         head = page.get_by_role("columnheader", name="max", exact=True)
-        assert "the best that any order" in head.get_attribute("title")
-        assert "recall_all" in page.locator("#words-said").inner_text()
+        assert "the highest value that any ranking" in head.get_attribute("title")
+        assert "recall_all" in page.locator("#glossary-terms").inner_text()
 
 
 def test_metrics_stand_with_the_main_ones_first_then_by_family_and_k(page_of_one: Path) -> None:
@@ -337,16 +388,20 @@ def test_a_search_that_finds_nothing_says_so_and_can_be_cleared(page_of_one: Pat
 
 def test_two_runs_are_side_by_side_with_won_lost_and_tied(page_of_two: Path) -> None:
     with opened(page_of_two) as page:
-        words = page.locator("#figure .verdict").inner_text()
-        won, lost, tied = map(int, re.search(r"won (\d+), lost (\d+), tied (\d+)", words).groups())
-        for value, n in (("won", won), ("lost", lost), ("tied", tied)):
-            choice(page, "B against A").select_option(value)
+        words = page.locator("#verdict-more").inner_text()
+        counts = re.search(r"wins (\d+), loses (\d+) and ties (\d+) questions", words).groups()
+        for value, n in zip(("won", "lost", "tied"), map(int, counts), strict=True):
+            choice(page, "B compared with A").select_option(value)
             assert said(page) == n
-        choice(page, "B against A").select_option("won")
+        choice(page, "B compared with A").select_option("won")
         assert all("+" in row for row in rows(page))
         page.locator(".rows button.open").first.click()
         assert page.locator("#question ol").count() == 2
-        assert "params.b" in page.locator("#notes").inner_text()
+        page.locator("#abilities summary").click()
+        assert " / ".join(counts) in page.locator("#abilities-table").inner_text()
+        assert not page.get_by_text("params.b", exact=True).is_visible()
+        page.locator("#settings summary").click()
+        assert page.get_by_text("params.b", exact=True).is_visible()
 
 
 def test_ten_thousand_questions_scroll_with_few_rows_in_the_document(
@@ -388,7 +443,7 @@ def test_a_shared_report_shows_ids_instead_of_texts(
     bm25: Path, tmp_path: Path, sample: Dataset
 ) -> None:
     with opened(report(bm25, out=tmp_path / "r.html", share=True)) as page:
-        assert "without the texts" in page.locator("#eyebrow").inner_text()
+        assert "without texts" in page.locator("#eyebrow").inner_text()
         assert rows(page)[0].startswith(sample.query_ids[0])
         page.locator(".rows button.open").first.click()
         assert page.locator("#question .said").count() == 0

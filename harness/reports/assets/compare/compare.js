@@ -1,6 +1,8 @@
-// Several runs beside each other, and every pair of them; all numbers stand in the data.
+// Several runs: the best one against each other run, all means, and all pairs.
 
 import { choices } from "../shared/address.js";
+import { COLOURS, chart } from "../shared/charts.js";
+import { differenceChart } from "../shared/differences.js";
 import {
   count,
   fixed,
@@ -18,12 +20,12 @@ import { ordered, table } from "../shared/tables.js";
 const data = await load();
 const chosen = choices({ metric: "", questions: "", sort: "", shown: "all" });
 const HOME = "../".repeat(data.runs.length + 1); // from /compare/A/B/C/
-// A report of one of them leads back to the board too, which is as far up from there.
+// A report of one of them links back to the board too, which is two levels up from there.
 const from = new URLSearchParams(location.search).get("from") ?? HOME;
 const back = `?${new URLSearchParams({ from: from.replace(/^(?:\.\.\/)+/, "../../") })}`;
 const LETTERS = data.runs.map((_, at) => (at < 26 ? String.fromCharCode(65 + at) : `R${at}`));
 
-/** What is chosen, as far as there is such a thing. */
+/** The chosen metric and slice; defaults if the address names unknown ones. */
 function view() {
   const known = (wanted, all) => (all.includes(wanted) ? wanted : all[0]);
   return {
@@ -39,7 +41,8 @@ function head() {
   find("eyebrow").textContent = `Comparison · harness ${data.harness}`;
   find("title").textContent = document.title;
   find("lede").textContent =
-    `Under ${data.protocol}, by ${data.level}; independent: ${count(data.clusters)} ${data.cluster_by}.`;
+    `protocol ${data.protocol} · ${data.level} level · ${count(data.clusters)} independent ${data.cluster_by}`;
+  find("settings-title").textContent = `Different settings (${count(data.settings.length)})`;
   find("settings").hidden = !data.settings.length;
   find("settings-table").replaceChildren(
     table(
@@ -54,10 +57,7 @@ function head() {
   find("foot").replaceChildren(
     ...data.footnotes.map((line) => el("p", { class: "note" }, coded(line))),
   );
-  find("footer").replaceChildren(
-    el("p", {}, "The same in a terminal: ", el("code", {}, data.command)),
-    el("p", {}, "Numbers are computed by harness compare; this page draws them."),
-  );
+  find("footer").replaceChildren(el("p", {}, "In a terminal: ", el("code", {}, data.command)));
 }
 
 function controls({ metric, slice }) {
@@ -65,13 +65,13 @@ function controls({ metric, slice }) {
     select(label, options, value, (next) => chosen.set(change(next)), { id });
   find("choices").replaceChildren(
     one("Metric", "metric", data.metrics, metric, (name) => ({ metric: name })),
-    one("Differences over", "slice", data.slices, slice, (questions) => ({ questions })),
+    one("Questions", "slice", data.slices, slice, (questions) => ({ questions })),
     one(
       "Pairs",
       "shown",
       [
         ["all", "all"],
-        ["shown", "with a difference that is shown"],
+        ["shown", "significant differences"],
       ],
       chosen.shown,
       (shown) => ({ shown }),
@@ -79,17 +79,69 @@ function controls({ metric, slice }) {
   );
 }
 
-/** Words between backticks as code. */
+/** Text between backticks as code. */
 const coded = (line) => line.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));
 
 const letter = (at) => el("span", { class: "tag" }, LETTERS[at]);
 
-/** Every run: its mean over each kind of questions. */
+/** The best run in a sentence, and the difference of each other run to it as a chart. */
+function best({ metric, slice }) {
+  const { means = [], pairs = [] } = data.results[slice][metric] ?? {};
+  const order = [...means.keys()].sort((a, b) => means[b].value - means[a].value);
+  const [first, ...others] = order;
+  const label = (at) => {
+    const { name, distinct_params: params } = data.runs[at];
+    const twice = data.runs.filter((run) => run.name === name).length > 1;
+    return `${name}${twice ? ` ${parameters(params)}` : ""} (${LETTERS[at]})`;
+  };
+  const rows = others.map((at) => ({
+    name: label(at),
+    at,
+    ...turned(
+      pairs.find(({ a, b }) => (a === first && b === at) || (a === at && b === first)),
+      at,
+    ),
+  }));
+  const worse = rows.filter(({ shown }) => shown);
+  const level = rows.filter(({ shown }) => !shown);
+  const names = (some) => some.map(({ name }) => name).join(", ");
+  const over = slice === "all" ? "" : ` for ${slice}`;
+  find("verdict").textContent =
+    first === undefined
+      ? "No question can be scored."
+      : worse.length
+        ? `${label(first)} has the highest ${metric}${over}, ${plain(means[first].value)}. Significantly lower: ${names(worse)}.${level.length ? ` No significant difference: ${names(level)}.` : ""}`
+        : `No significant difference overall in ${metric}${over} between the highest run, ${label(first)}, and the others.`;
+  const figure = find("best-figure");
+  figure.hidden = !rows.length;
+  if (figure.hidden) return;
+  const longest = Math.max(...rows.map(({ name }) => name.length));
+  const axis = `difference to ${label(first)}, ${metric}`;
+  chart(figure, axis, (width) => {
+    const letters = width < 640 || longest > 50;
+    const shown = rows.map((row) => ({
+      ...row,
+      name: letters ? LETTERS[row.at] : row.name,
+      colour: COLOURS[1],
+    }));
+    return differenceChart(width, shown, axis, { marginLeft: letters ? 40 : 24 + 7.2 * longest });
+  });
+}
+
+/** A pair as the run `at` minus the other one. */
+function turned(pair, at) {
+  if (!pair || pair.b === at) return pair;
+  const { low, high, difference } = pair;
+  const less = (value) => (value === null ? null : -value);
+  return { ...pair, difference: less(difference), low: less(high), high: less(low) };
+}
+
+/** The means of each run by slice. */
 function means({ metric }) {
   find("means-title").textContent = `${metric} of each run`;
   const of = (slice) => ({
     head: [slice, el("span", { class: "small" }, `n ${count(data.results[slice][metric]?.n)}`)],
-    title: `${metric} over these questions, with its 95% interval`,
+    title: `mean ${metric} of these questions with its 95% interval`,
     id: slice,
     number: true,
     cell: (at) => {
@@ -115,10 +167,10 @@ function means({ metric }) {
   );
 }
 
-/** Every pair over one kind of questions. */
+/** All pairs in one slice. */
 function differences({ metric, slice }) {
   find("differences-title").textContent =
-    `Differences of ${metric} over ${slice === "all" ? "all questions" : slice}`;
+    `Differences in ${metric}, ${slice === "all" ? "all questions" : slice}`;
   const all = data.results[slice][metric]?.pairs ?? [];
   const pairs = chosen.shown === "shown" ? all.filter(({ shown }) => shown) : all;
   const number = (head, by, cell, more = {}) => ({ head, number: true, by, cell, ...more });
@@ -143,7 +195,7 @@ function differences({ metric, slice }) {
         signed(difference),
         shown ? el("strong", { class: "star" }, " *") : "",
       ],
-      { title: "of the means over the same questions; a star marks what is shown" },
+      { title: "difference of the means over the same questions; * significant" },
     ),
     number("95% interval", null, ({ low, high }) =>
       low === null || low === high ? NONE : span(low, high, signed),
@@ -170,17 +222,14 @@ function differences({ metric, slice }) {
           sorted: chosen.sort,
           resort: (sort) => chosen.set({ sort }),
         })
-      : el(
-          "p",
-          { class: "note" },
-          "Of no pair a difference is shown, which is not the same as none.",
-        ),
+      : el("p", { class: "note" }, "No significant difference between any two runs."),
   );
 }
 
 function draw() {
   const now = view();
   controls(now);
+  best(now);
   means(now);
   differences(now);
 }

@@ -1,7 +1,8 @@
-// Means by ability, drawn and as a table.
+// Means and differences by ability, as charts and as a table.
 
 import { COLOURS, chart, plot, QUIET } from "../shared/charts.js";
-import { meaning } from "../shared/glossary.js";
+import { differenceChart } from "../shared/differences.js";
+import { meaning, term } from "../shared/glossary.js";
 import {
   answeredOnly,
   count,
@@ -12,14 +13,28 @@ import {
   signed,
   span,
 } from "../shared/numbers.js";
-import { el, find } from "../shared/page.js";
+import { el, find, replace } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { data, of, several, view } from "./data.js";
 
 export function abilities() {
   const { block, metric } = view();
-  find("abilities").hidden = !block.slices.length;
-  if (!block.slices.length) return;
+  const empty = !block.slices.length;
+  for (const figure of document.querySelectorAll("#abilities figure")) figure.hidden = empty;
+  find("abilities-table").parentElement.hidden = empty;
+  if (empty) return;
+  differences(block, metric);
+  replace(
+    find("abilities-how"),
+    "Dot: mean. Bar: ",
+    term("95% interval"),
+    ". Dashed line: ",
+    term("random"),
+    ". Solid line: ",
+    term("max"),
+    el("span", { class: "not-narrow" }, ". In parentheses: ", term("n", "number of questions")),
+    several ? ". *\u00a0significant; hollow: not significant." : ".",
+  );
   chart(
     find("abilities-figure"),
     `${metric} by ability with 95% intervals; the table below has the numbers`,
@@ -69,7 +84,9 @@ export function abilities() {
               },
               pair("p", ({ p, shown }) => `${pValue(p)}${shown ? " *" : ""}`),
               pair("detectable", ({ detectable }) => plain(detectable)),
-              pair("won / lost / tied", ({ won, lost, tied }) => `${won} / ${lost} / ${tied}`),
+              pair("wins / losses / ties", ({ wins, losses, ties }) =>
+                [wins, losses, ties].map(count).join(" / "),
+              ),
             ]
           : []),
         { head: "random", number: true, cell: ({ name }) => plain(at(0, name).random_baseline) },
@@ -85,14 +102,39 @@ export function abilities() {
   );
 }
 
-/** Means by slice with their intervals, beside random baseline and upper bound. */
-function abilityChart(width, names, cells, metric) {
+/** The place for the names of slices, and their labels, with the number of questions if it fits. */
+const left = (width) => (width < 400 ? 132 : 160);
+const labelled = (width, slices) =>
+  slices.map((slice) => ({
+    ...slice,
+    label: width < 400 ? slice.name : `${slice.name} (${count(slice.n)})`,
+  }));
+
+/** Differences of two runs by slice. */
+function differences(block, metric) {
+  const figure = find("differences-figure");
+  const pairOf = ({ name }) => block.pairs[name]?.[metric];
+  figure.hidden = !block.slices.some(pairOf);
+  if (figure.hidden) return;
+  chart(figure, `B − A, ${metric} by ability with 95% intervals`, (width) => {
+    const rows = labelled(width, block.slices).map((slice) => {
+      const pair = pairOf(slice);
+      return { ...pair, name: slice.label, colour: COLOURS[pair?.difference > 0 ? 1 : 0] };
+    });
+    const size = { marginLeft: left(width), rowHeight: 56 };
+    return differenceChart(width, rows, `B − A, ${metric}`, size);
+  });
+}
+
+/** Means by slice with intervals, random baseline and upper bound. */
+function abilityChart(width, slices, cells, metric) {
   const small = width < 560;
+  const names = labelled(width, slices);
   const runs = cells.length;
   const rowsOf = (one, run) =>
-    names.map(({ name }) => {
+    names.map(({ name, label }) => {
       const { value, interval, random_baseline: random, upper_bound: max } = one[name][metric];
-      return { name, run, value, low: interval?.low, high: interval?.high, random, max };
+      return { name: label, run, value, low: interval?.low, high: interval?.high, random, max };
     });
   const tick = (rows, x, more = {}) =>
     Plot.tickX(
@@ -145,7 +187,7 @@ function abilityChart(width, names, cells, metric) {
   };
   return plot(width, {
     height: names.length * (runs === 1 ? 44 : 56) + 54,
-    marginLeft: small ? 130 : 136,
+    marginLeft: left(width),
     marginRight: small ? 62 : 190,
     marginTop: 6,
     x: {
@@ -157,7 +199,7 @@ function abilityChart(width, names, cells, metric) {
       labelAnchor: "center",
       labelArrow: "none",
     },
-    y: { domain: names.map(({ name }) => name), label: null, tickSize: 0, padding: 0.3 },
+    y: { domain: names.map(({ label }) => label), label: null, tickSize: 0, padding: 0.3 },
     marks: [
       tick(first, "max"),
       tick(first, "random", { strokeDasharray: "3 2" }),

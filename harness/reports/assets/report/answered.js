@@ -1,4 +1,4 @@
-// What readers made of a run, beside baselines: by ability, with error attribution.
+// Accuracy of reader models by ability, with baselines and error attribution.
 
 import { againstCost } from "../shared/cost.js";
 import { answeredOnly, count, many, plain, span } from "../shared/numbers.js";
@@ -6,14 +6,14 @@ import { el, find } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { added, who } from "./data.js";
 
-/** The labels of the classes of answers, in their order. */
+/** Labels of the answer classes, in order. */
 export const CLASSES = {
   correct_given_evidence: "correct, all evidence in the context",
-  correct_without_evidence: "correct without all of it",
+  correct_without_evidence: "correct, evidence incomplete",
   reader_error: "reader error: wrong, all evidence in the context",
   wrong_abstention: "wrong abstention: all evidence in the context",
-  partial_retrieval_error: "partial retrieval error: wrong, a part in the context",
-  retrieval_error: "retrieval error: wrong, none in the context",
+  partial_retrieval_error: "partial retrieval error: wrong, some evidence in the context",
+  retrieval_error: "retrieval error: wrong, no evidence in the context",
   correct_abstention: "unanswerable: correct abstention",
   hallucinated: "unanswerable: hallucinated",
 };
@@ -29,8 +29,8 @@ export function answered() {
   find("answers").hidden = !answers;
   if (!answers) return;
   find("answers-how").textContent =
-    "A reader model answered from what was retrieved, and from baselines in its place: no context, the newest documents, as many random documents, and the evidence only. Each number is of one reader and one judge.";
-  find("answers-said").replaceChildren(
+    "A reader model answers from the retrieved documents and from baselines: no context, the newest documents, random documents, and only the evidence. Each number is for one reader and one judge.";
+  find("answers-tables").replaceChildren(
     ...answers.readers.flatMap((rows, run) =>
       [...new Set(rows.map(({ reader }) => reader))].flatMap((reader) =>
         ofReader(
@@ -84,7 +84,7 @@ function ofProtocol(protocol, rows) {
         ];
   const system = (row) => [row.system, row.baseline ? [" ", tag("baseline")] : ""];
   const number = (head, cell) => ({ head, number: true, cell });
-  const lost = rows.some(
+  const attributed = rows.some(
     (row) => cells(row, "all").correct_given_evidence || cells(row, "all").hallucinated,
   );
   const classes = (kinds, interval) =>
@@ -109,7 +109,7 @@ function ofProtocol(protocol, rows) {
           number(slice, (row) => value(cells(row, slice)[metric], slice === "all")),
         ),
         ...(rows.some(({ judge_range }) => judge_range)
-          ? [number("over judges", ({ judge_range: over }) => (over ? span(...over) : "–"))]
+          ? [number("range over judges", ({ judge_range: over }) => (over ? span(...over) : "–"))]
           : []),
       ],
       rows,
@@ -121,18 +121,18 @@ function ofProtocol(protocol, rows) {
       }),
       metric,
     ),
-    ...(lost
+    ...(attributed
       ? [
           el(
             "p",
             { class: "how" },
-            "Error attribution: shares of the answerable questions with evidence; the last two of the unanswerable ones.",
+            "Error attribution: shares of the answerable questions with evidence. The last two rows: shares of the unanswerable questions.",
           ),
           classes(CLASSES, false),
           el(
             "p",
             { class: "how" },
-            "Accuracy by evidence in the context, and headroom: the most that better retrieval or a better reader could add.",
+            "Accuracy by evidence in the context. Headroom: how much perfect retrieval or a perfect reader could add.",
           ),
           classes(BESIDE, true),
         ]
@@ -156,16 +156,16 @@ function noVerdicts(protocol, rows) {
     : [];
 }
 
-/** What became of one question, in a panel: the answer of each reader, and every verdict. */
+/** The answers of each reader to one question, with all verdicts. */
 export function answersOf(run, at, text) {
   const answers = added("answers");
   const rows = answers?.readers[run] ?? [];
   const found = answers?.queries[run] ?? [];
   return rows.flatMap((row, place) => {
     const { answer, failed, context, verdicts } = found[place];
-    const said = answer[at] >= 0 ? text(answer[at]) : failed.includes(at) ? "(failed)" : null;
+    const answered = answer[at] >= 0 ? text(answer[at]) : failed.includes(at) ? "(failed)" : null;
     const ids = context[at];
-    if (said === null && !verdicts.some(({ correct }) => correct[at] !== null)) return [];
+    if (answered === null && !verdicts.some(({ correct }) => correct[at] !== null)) return [];
     return [
       el(
         "li",
@@ -175,13 +175,13 @@ export function answersOf(run, at, text) {
           "div",
           {},
           el("div", { class: "about" }, `${row.system}, ${row.reader}`),
-          said === null ? null : el("div", { class: "said" }, said || "(nothing)"),
-          ids ? el("div", { class: "about" }, `shown: ${ids.join(", ") || "nothing"}`) : null,
+          answered === null ? null : el("div", { class: "said" }, answered || "(empty)"),
+          ids ? el("div", { class: "about" }, `context: ${ids.join(", ") || "empty"}`) : null,
           verdicts.map(({ judge, correct, error_class: error, reply }) =>
             el(
               "div",
               {},
-              tag(correct[at] === null ? "no verdict" : correct[at] ? "right" : "wrong"),
+              tag(correct[at] === null ? "no verdict" : correct[at] ? "correct" : "wrong"),
               ` ${judge.replace("judge:", "")}`,
               error[at] ? `: ${CLASSES[error[at]]}` : "",
               correct[at] === null && reply[at] >= 0

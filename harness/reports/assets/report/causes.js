@@ -1,4 +1,4 @@
-// Why evidence was missed: causes by ability, drawn and as a table.
+// Causes of missed evidence by ability, as a chart and as a table.
 
 import { COLOURS, chart, plot, QUIET } from "../shared/charts.js";
 import { count, many, percent } from "../shared/numbers.js";
@@ -13,7 +13,7 @@ export function causes() {
   if (find("causes").hidden) return;
   const { k, names, runs } = found;
   find("causes-how").textContent =
-    `Each piece of evidence that is not among the first ${k} has one cause: the first of the rules that is true of it, by its words and by what took its place. The rules say what to look at, not what to blame.`;
+    `Each evidence item outside the top ${k} is assigned the first rule that matches it. The rules look at its words and at the documents ranked above it; they show where to look, not what is at fault.`;
   const abilities = Object.keys(runs[0].evidence);
   const inAll = (run, cause) =>
     abilities.reduce((sum, ability) => sum + (runs[run].counts[ability]?.[cause] ?? 0), 0);
@@ -22,7 +22,7 @@ export function causes() {
     "causes of missed evidence; the table below has the numbers",
     (width) => causeChart(width, names, (cause) => runs.map((_, run) => inAll(run, cause))),
   );
-  find("causes-said").replaceChildren(
+  find("causes-summary").replaceChildren(
     ...runs.map((run, at) => el("p", {}, who(at), summary(run, k))),
   );
   const show = (cause) => {
@@ -53,14 +53,14 @@ export function causes() {
           number(
             ability,
             (_, at, cause) => count(runs[at].counts[ability]?.[cause] ?? 0),
-            `missed pieces of evidence, of ${runs.map((run) => count(run.evidence[ability])).join(" | ")}`,
+            `missed evidence items, of ${runs.map((run) => count(run.evidence[ability])).join(" | ")}`,
           ),
         ),
-        number("all", (_, at, cause) => count(inAll(at, cause)), "missed pieces of evidence"),
+        number("all", (_, at, cause) => count(inAll(at, cause)), "missed evidence items"),
         number(
           "share",
           (run, at, cause) => percent(inAll(at, cause) / run.missed),
-          "of all that were missed",
+          "of all missed items",
         ),
       ],
       names,
@@ -68,27 +68,27 @@ export function causes() {
   );
 }
 
-/** How much was missed, where it stood, and what was near it. */
+/** How much was missed, at which ranks, and what near it was found. */
 function summary(run, k) {
   const total = Object.values(run.evidence).reduce((sum, n) => sum + n, 0);
   const places = {
-    "beyond the depth": `beyond the ${count(data.depth)} that were returned`,
-    "not returned": "not returned although there was room",
+    "beyond the depth": `below rank ${count(data.depth)}, the depth of the run`,
+    "not returned": `not returned in rankings shorter than ${count(data.depth)}`,
     "not ingested": "not in the haystack",
   };
-  const stood = [
-    ...run.rank_bands.map(([low, high, n]) => n && `${count(n)} at rank ${low} to ${high}`),
+  const ranks = [
+    ...run.rank_bands.map(([low, high, n]) => n && `${count(n)} at ranks ${low} to ${high}`),
     ...Object.entries(places).map(
       ([place, words]) => run.not_ranked[place] && `${count(run.not_ranked[place])} ${words}`,
     ),
   ].filter(Boolean);
   const near = run.same_session
-    ? ` For ${count(run.same_session)} the first ${k} hold a document of the same session, for ${count(run.adjacent)} the one right before or after.`
+    ? ` For ${count(run.same_session)}, another document of the same session is in the top ${k}; for ${count(run.adjacent)}, the document right before or after.`
     : "";
-  return `${count(run.missed)} of ${many(total, "piece")} of evidence are not among the first ${k}, in ${many(run.queries, "question")}. They stood: ${stood.join(", ")}.${near}`;
+  return `${count(run.missed)} of ${many(total, "evidence item")} are not in the top ${k}, in ${many(run.queries, "question")}: ${ranks.join(", ")}.${near}`;
 }
 
-/** Missed pieces by cause; two runs one under the other. */
+/** Missed evidence items by cause; two runs below each other. */
 function causeChart(width, names, counts) {
   const small = width < 560;
   const rows = names.flatMap((cause) => counts(cause).map((n, run) => ({ cause, run, n })));
@@ -125,7 +125,7 @@ function causeChart(width, names, counts) {
     marginRight: 56,
     marginTop: 6,
     x: {
-      label: "missed pieces of evidence",
+      label: "missed evidence items",
       labelAnchor: "center",
       labelArrow: "none",
       grid: true,

@@ -1,4 +1,4 @@
-// Confidence, time, and questions without an answer.
+// confidence, latency, unanswerable questions and updated facts.
 
 import { across, COLOURS, chart, floor, plot, QUIET, shares, upright } from "../shared/charts.js";
 import { term } from "../shared/glossary.js";
@@ -17,24 +17,27 @@ function risk() {
   find("risk").hidden = !some;
   if (!some) return;
   const areas = data.risk
-    .map((one, run) => one && `${who(run)}AURC ${plain(one.aurc)}, by ${one.confidence_source}`)
+    .map(
+      (one, run) =>
+        one && `${who(run)}AURC ${plain(one.aurc)} (confidence: ${one.confidence_source})`,
+    )
     .filter(Boolean);
   find("risk-how").textContent =
-    `Share of wrong answers (${some.wrong_definition}) when only the surest are given. ${areas.join("; ")}; n ${count(some.n)}. Lower is better. Thin: the best order; dotted: a guess.`;
+    `Risk: share of wrong answers (${some.wrong_definition}) among the most confident ones. ${areas.join("; ")}; n = ${count(some.n)}. Lower is better. Thin: best possible. Dotted: random.`;
   chart(find("risk-figure"), "risk against coverage", (width) => riskChart(width, data.risk));
 }
 
 function latency() {
   find("latency").hidden = !data.latency;
   if (!data.latency) return;
-  const said = (one) =>
+  const times = (one) =>
     one
-      ? `half within ${duration(one.p50)}, 95% within ${duration(one.p95)}, 99% within ${duration(one.p99)}; n ${count(one.n)}`
+      ? `median ${duration(one.p50)}, 95th percentile ${duration(one.p95)}, 99th percentile ${duration(one.p99)} (n = ${count(one.n)})`
       : "not measured";
-  const words = data.latency.runs.map((one, run) => who(run) + said(one)).join(". ");
+  const words = data.latency.runs.map((one, run) => who(run) + times(one)).join(". ");
   find("latency-how").textContent =
-    `${words[0].toUpperCase()}${words.slice(1)}. Measured where it ran; machines differ.`;
-  chart(find("latency-figure"), "distribution of the time of a query", (width) =>
+    `${words[0].toUpperCase()}${words.slice(1)}. Not comparable between machines.`;
+  chart(find("latency-figure"), "histogram of latencies", (width) =>
     latencyChart(width, data.latency),
   );
 }
@@ -43,18 +46,18 @@ function silence() {
   const rows = ({ abstention, knowledge_update: updates, changes }) => [
     ...(abstention
       ? [
-          ["Questions without an answer", count(abstention.n_unanswerable)],
+          ["Unanswerable questions", count(abstention.n_unanswerable)],
           [term("False positive rate"), plain(abstention.false_positive_rate)],
         ]
       : []),
     ...(abstention?.confidence
       ? [
           [term("AUROC"), plain(abstention.confidence.auroc)],
-          ["F1 of abstaining, cross-validated", plain(abstention.confidence.at_threshold.f1)],
+          ["F1 of abstention, cross-validated", plain(abstention.confidence.at_threshold.f1)],
         ]
       : []),
-    ...besideTheProtocols(updates),
-    ...besideTheProtocols(changes),
+    ...sectionFacts(updates),
+    ...sectionFacts(changes),
   ];
   const blocks = data.runs.map(rows);
   find("silence").hidden = !blocks.some((pairs) => pairs.length);
@@ -71,14 +74,14 @@ function silence() {
 }
 
 const COUNTED = {
-  n: "Questions on updated facts",
+  n: "Questions about updated facts",
   n_after_update: "Questions after an update",
-  n_after_forget: "Questions after a wish to forget",
-  n_with_future: "Questions before the end",
+  n_after_forget: "Questions after a deletion",
+  n_with_future: "Questions with later documents",
 };
 
-/** How many questions a section of scores.json is over, and its numbers. */
-function besideTheProtocols(section) {
+/** The numbers of questions and the values of a section of scores.json. */
+function sectionFacts(section) {
   if (!section) return [];
   const counts = Object.keys(COUNTED).filter((name) => typeof section[name] === "number");
   const values = Object.entries(section.values);
@@ -93,7 +96,7 @@ function besideTheProtocols(section) {
   ];
 }
 
-/** Share of wrong answers among the surest, from the surest to all. */
+/** Share of wrong answers against coverage. */
 function riskChart(width, runs) {
   const words = (x, y, text, more) =>
     Plot.text([[x, y]], {
@@ -111,7 +114,7 @@ function riskChart(width, runs) {
     const most = one.best[Math.floor(one.best.length * 0.8)];
     return [
       run === first ? Plot.line(path(one.best), { stroke: QUIET, strokeWidth: 1 }) : null,
-      run === first && most > 0.1 ? words(0.8, most, "best order", { dy: 14 }) : null,
+      run === first && most > 0.1 ? words(0.8, most, "best possible", { dy: 14 }) : null,
       Plot.line(
         [
           [0, one.overall],
@@ -132,7 +135,7 @@ function riskChart(width, runs) {
         fill: colour,
         fontWeight: 600,
       }),
-      several ? null : words(0.02, one.overall, "a guess", { dy: -10, textAnchor: "start" }),
+      several ? null : words(0.02, one.overall, "random", { dy: -10, textAnchor: "start" }),
     ];
   };
   return plot(width, {
@@ -141,8 +144,8 @@ function riskChart(width, runs) {
       domain: [0, 1],
       label:
         width < 400
-          ? "coverage, the surest first"
-          : "coverage: share of questions answered, the surest first",
+          ? "coverage, most confident first"
+          : "coverage: share of questions answered, most confident first",
       labelAnchor: "center",
       labelArrow: "none",
       ticks: 5,
@@ -153,11 +156,11 @@ function riskChart(width, runs) {
   });
 }
 
-/** How long queries took: shares by bins of equal width on a log scale. */
+/** histogram of latencies, with bins of equal width on a log scale. */
 function latencyChart(width, { edges_ms: edges, runs }) {
   const far = edges[Math.floor(edges.length * 0.72)];
   const top = Math.max(...runs.filter(Boolean).flatMap((one) => one.share));
-  // Each label stands on a line of its own, so that near percentiles do not hide each other.
+  // Labels have different heights, so that close percentiles stay readable.
   const heights = (run) =>
     several ? { p50: run === 0 ? 1.24 : 1.08 } : { p50: 1.32, p95: 1.2, p99: 1.08 };
   const ofRun = (one, run) => {
@@ -198,12 +201,16 @@ function latencyChart(width, { edges_ms: edges, runs }) {
     marks: [
       runs.map(ofRun),
       Plot.ruleY([0], { stroke: "var(--strong-line)" }),
-      across(decades(edges[0], edges.at(-1), width / 75), duration, "time of one query, log scale"),
+      across(
+        decades(edges[0], edges.at(-1), width / 75),
+        duration,
+        "latency per question, log scale",
+      ),
     ],
   });
 }
 
-/** 1, 2 and 5 of each power of ten that lie between; only the 1s where those are too `many`. */
+/** Ticks at 1, 2 and 5 of each power of ten; at 1 only if there would be more than `many`. */
 function decades(low, high, many) {
   const powers = [];
   for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += 1) powers.push(power);

@@ -1,4 +1,4 @@
-// What a report is about, and what of it is shown.
+// The data of a report, and the choices of the reader.
 
 import { choices } from "../shared/address.js";
 import { el, load } from "../shared/page.js";
@@ -6,9 +6,9 @@ import { el, load } from "../shared/page.js";
 export const data = await load();
 export const several = data.runs.length > 1;
 export const LETTERS = ["A", "B"];
-/** Who it is that something is said of, where there are two. */
+/** The letter of a run before a text, if there are two. */
 export const who = (run) => (several ? `${LETTERS[run]}: ` : "");
-/** Words about one run, with its letter where there are two. */
+/** A text with the letter of its run, if there are two. */
 export const of = (run, words) => (several ? `${LETTERS[run]} ${words}` : words);
 export const runDot = (run) => el("span", { class: `dot run-${"ab"[run]}`, "aria-hidden": "true" });
 export const onlySlice = (names) => (names.includes("all") ? "all" : names[0]);
@@ -22,7 +22,7 @@ export const FAMILY = {
   ndcg: "nDCG",
 };
 
-/** The data of a section that an entry point added, and that a module here draws. */
+/** The data of a section that an entry point adds and a module of this page draws. */
 export const added = (name) => data.sections.find((section) => section.name === name)?.data;
 
 const main = data.protocols[data.main];
@@ -41,7 +41,7 @@ export const chosen = choices({
   open: "",
 });
 
-/** The protocol and the metric that are shown: those of the address, where there are such. */
+/** The chosen protocol and metric; defaults if the address names unknown ones. */
 export function view() {
   const named = data.protocols.findIndex((block) => protocolOf(block) === chosen.protocol);
   const at = named < 0 ? data.main : named;

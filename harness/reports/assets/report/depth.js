@@ -1,4 +1,4 @@
-// How much to take: by documents and by tokens.
+// Metrics against the number of documents, and recall against tokens.
 
 import {
   across,
@@ -45,7 +45,7 @@ export function depth() {
   slider.setAttribute("aria-valuetext", `k ${k}`);
   out.textContent = k;
   find("depth-how").textContent =
-    `${data.by_k_of}: the more documents are taken, the more evidence is among them, and the more of what is taken is something else. Solid: recall. Dashed: the other metric. Bands: 95% intervals. Dotted: a random order. Thin: the highest that the dashed line could reach.`;
+    `With more documents, recall rises and precision falls (${data.by_k_of}). Solid: recall. Dashed: the other metric. Bands: 95% intervals. Dotted: random. Thin: max of the other metric.`;
   chart(find("depth-figure"), `recall and ${FAMILY[other]} against k, for ${slice}`, (width) =>
     depthChart(width, data.by_k, slice, other, k),
   );
@@ -75,9 +75,9 @@ export function depth() {
 
   function reading(one) {
     const { families, best_f1: best } = one.slices[slice];
-    const said = (family, { value, low, high } = families[family]) =>
+    const words = (family, { value, low, high } = families[family]) =>
       `${FAMILY[family]} ${plain(value[at])}${low ? ` (${span(low[at], high[at])})` : ""}`;
-    return `At k = ${k}: ${said("recall")}, ${said("precision")}, F1 ${plain(families.f1.value[at])}, ${count(Math.round(one.tokens[at]))} tokens a question. F1 is largest at k = ${best}.`;
+    return `At k = ${k}: ${words("recall")}, ${words("precision")}, F1 ${plain(families.f1.value[at])}, ${count(Math.round(one.tokens[at]))} tokens per question. F1 is highest at k = ${best}.`;
   }
 }
 
@@ -93,14 +93,14 @@ function controls(slices, slice, other) {
       { id: "slice" },
     ),
     select(
-      "Beside recall",
+      "Compare with",
       Object.entries(FAMILY).slice(1),
       other,
       (value) => chosen.set({ beside: value }),
       { id: "other" },
     ),
   ];
-  // A slider that is put in again while it is moved would stop.
+  // Inserting the slider again would interrupt its movement.
   if (!place.contains(slider)) place.replaceChildren(el("div", { class: "controls" }), sliderField);
   replace(place.firstChild, selects);
 }
@@ -111,19 +111,19 @@ export function prompt() {
   if (find("prompt").hidden) return;
   const slice = known(all[0].slices);
   find("prompt-how").textContent =
-    `Recall of as much of a ranking as fits, ${slice} (n ${count(all[0].slices[slice].n)}). Tokens: ${data.tokenizer}. Band: 95% interval.`;
+    `Recall of the top documents that fit into a token budget. Questions: ${slice} (n = ${count(all[0].slices[slice].n)}). Tokenizer: ${data.tokenizer}. Band: 95% interval.`;
   chart(find("prompt-figure"), `recall against tokens, for ${slice}`, (width) =>
     tokenChart(width, all, slice),
   );
   const ofRun = (one, run) => {
     const { recall, ended } = one.slices[slice];
-    const column = (head, id, said) => ({
+    const column = (head, id, show) => ({
       head,
       id,
       number: true,
       cell: (tokens) => {
         const place = one.budgets.indexOf(tokens);
-        return place < 0 ? NONE : said(place);
+        return place < 0 ? NONE : show(place);
       },
     });
     return [
@@ -135,7 +135,7 @@ export function prompt() {
           recall.low && el("span", { class: "small" }, span(recall.low[place], recall.high[place])),
         ],
       ),
-      column(of(run, "ended"), "rankings that ended", (place) => percent(ended[place])),
+      column(of(run, "exhausted"), "exhausted rankings", (place) => percent(ended[place])),
     ];
   };
   find("prompt-table").replaceChildren(
@@ -195,7 +195,7 @@ function depthChart(width, runs, slice, other, k) {
       floor(),
       Plot.ruleX([k], { stroke: "var(--ink)", strokeWidth: 1.5 }),
       lines,
-      across(ticks, count, "k: documents taken from the ranking"),
+      across(ticks, count, "k: number of documents"),
       Plot.text([[k, 1]], {
         text: () => `k = ${k}`,
         dx: right ? -8 : 8,

@@ -1,4 +1,4 @@
-// One question: what was asked, where its evidence is, what each run returned.
+// One question with its evidence and the ranking of each run.
 
 import { plain, signed } from "../shared/numbers.js";
 import { el } from "../shared/page.js";
@@ -7,8 +7,8 @@ import { answersOf } from "./answered.js";
 import { data, of, runDot, several, who } from "./data.js";
 
 /**
- * The panel of a question; `at` is its place in the columns, `view` what the page shows now. `walk`
- * says how to go on from it: `said`, its place in the list, `step(1)` to the next, `close()`.
+ * The panel of a question; `at` is its index in the columns, `view` the chosen protocol and metric.
+ * `walk` has its position in the list (`said`), `step(1)` to the next question, and `close()`.
  */
 export function questionPanel(at, view, walk) {
   const { columns, evidence, documents, texts, runs, rankings } = data.queries;
@@ -59,15 +59,15 @@ export function questionPanel(at, view, walk) {
     if (run.failed[at]) parts.push(tagged(place, "tag bad", "failed", ""));
     if (trace) parts.push(el("pre", { class: "trace" }, trace));
     if (run.abstained[at])
-      parts.push(tagged(place, "tag", "abstained", "the system said that there is no answer"));
+      parts.push(tagged(place, "tag", "abstained", "the system declined to answer"));
   });
   data.runs.forEach((_, run) => {
     const said = answersOf(run, at, text);
     if (said.length)
-      parts.push(el("h4", {}, `${who(run)}Answers, and what was judged`), el("ul", {}, said));
+      parts.push(el("h4", {}, `${who(run)}Answers with verdicts`), el("ul", {}, said));
   });
   parts.push(el("h4", {}, "Values"), valuesOf(at, view));
-  parts.push(el("h4", {}, "Evidence, and where it was ranked"), evidenceList());
+  parts.push(el("h4", {}, "Evidence with ranks"), evidenceList());
   rankings.forEach((ranking, run) => {
     const from = ranking.start[at],
       to = ranking.start[at + 1];
@@ -76,7 +76,7 @@ export function questionPanel(at, view, walk) {
         "h4",
         {},
         several && runDot(run),
-        `Ranking of ${who(run)}${data.runs[run].system}: ${from === to ? "nothing was returned" : `the first ${to - from} of ${runs[run].returned[at]}`}`,
+        `Ranking of ${who(run)}${data.runs[run].system}: ${from === to ? "no document returned" : `top ${to - from} of ${runs[run].returned[at]}`}`,
       ),
     );
     parts.push(
@@ -88,7 +88,7 @@ export function questionPanel(at, view, walk) {
     );
     if (runs[run].hits[at]?.length)
       parts.push(
-        el("h4", {}, "What the system returned, as its own texts"),
+        el("h4", {}, "Texts returned by the system"),
         el("ol", {}, runs[run].hits[at].map(hitItem)),
       );
   });
@@ -99,7 +99,7 @@ export function questionPanel(at, view, walk) {
     for (let row = evidence.start[at]; row < evidence.start[at + 1]; row += 1) {
       const document = evidence.document[row];
       const said = evidence.missing[row]
-        ? [el("span", { class: "missed" }, "is not in the corpus")]
+        ? [el("span", { class: "missed" }, "not in the corpus")]
         : evidence.rank.map((ranks, run) => [
             rankSaid(ranks[row], run),
             causeSaid(evidence.cause[run]?.[row] ?? -1),
@@ -119,9 +119,7 @@ export function questionPanel(at, view, walk) {
         ),
       );
     }
-    return items.length
-      ? el("ul", {}, items)
-      : el("p", { class: "note" }, "The answer key names none.");
+    return items.length ? el("ul", {}, items) : el("p", { class: "note" }, "None in the qrels.");
   }
 
   function rankSaid(rank, run) {
@@ -129,11 +127,11 @@ export function questionPanel(at, view, walk) {
       return el(
         "span",
         { class: "missed" },
-        `${who(run)}missed, not among ${runs[run].returned[at]} returned`,
+        `${who(run)}missed: not in the ${runs[run].returned[at]} returned documents`,
       );
     const k = view.k;
     return k && rank > k
-      ? el("span", { class: "missed" }, `${who(run)}missed at ${k}: rank ${rank}`)
+      ? el("span", { class: "missed" }, `${who(run)}missed in the top ${k}: rank ${rank}`)
       : el("span", {}, `${who(run)}rank ${rank}`);
   }
 
@@ -180,7 +178,7 @@ export function questionPanel(at, view, walk) {
         el(
           "div",
           { class: "about" },
-          ids.length ? `${way}: ${ids.join(", ")}` : "no document was found for it",
+          ids.length ? `${way}: ${ids.join(", ")}` : "matches no document",
         ),
         said_(text(number)),
       ),
@@ -192,7 +190,7 @@ export function questionPanel(at, view, walk) {
   }
 }
 
-/** The way to the question before, to the next one, and out. */
+/** Buttons: previous, next, close. */
 function walking({ said, before, after, step, close }) {
   const button = (id, words, call, there = true) =>
     el("button", { type: "button", id, disabled: !there, on: { click: call } }, words);
@@ -206,7 +204,7 @@ function walking({ said, before, after, step, close }) {
   );
 }
 
-/** The values of a question under the chosen protocol, at the chosen cut-off and without one. */
+/** The values of a question at the chosen cut-off, and those without a cut-off. */
 function valuesOf(at, { at: place, metric, k, block }) {
   const { values, difference } = data.queries.protocols[place];
   const cut = k === null ? "" : `@${k}`;

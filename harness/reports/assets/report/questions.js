@@ -1,4 +1,4 @@
-// The table of questions: search, filters, sorting, and the panel beside it.
+// The table of questions with search, filters, sorting, and a detail panel.
 
 import { LongTable } from "../shared/long_table.js";
 import { count, duration, NONE, plain, signed } from "../shared/numbers.js";
@@ -10,19 +10,19 @@ import { questionPanel } from "./question.js";
 const { columns, texts, documents, evidence, runs, protocols } = data.queries;
 const ABILITIES = ["lookup", "multi-hop", "temporal", "knowledge-update", "abstention"];
 const RESULTS = {
-  any: ["every result", () => true],
+  any: ["all results", () => true],
   zero: ["0", (value) => value === 0],
   part: ["between 0 and 1", (value) => value !== null && value > 0 && value < 1],
   full: ["1", (value) => value === 1],
   out: ["not scored", (value) => value === null],
   failed: ["failed", (_, failed) => failed],
 };
-const OF_RECALL = { zero: "nothing found", part: "found in part", full: "everything found" };
+const OF_RECALL = { zero: "none found", part: "some found", full: "all found" };
 const AGAINST = {
   any: ["any", () => true],
-  won: ["B won", (d) => d > 0],
-  lost: ["B lost", (d) => d < 0],
-  tied: ["tied", (d) => d === 0],
+  won: ["B wins", (d) => d > 0],
+  lost: ["B loses", (d) => d < 0],
+  tied: ["ties", (d) => d === 0],
 };
 const CLEAR = { search: "", ability: "all", result: "any", against: "any", cause: "any" };
 const CAUSES = data.causes?.names ?? [];
@@ -55,13 +55,11 @@ const search = el("input", {
   type: "search",
   id: "search",
   autocomplete: "off",
-  placeholder: data.share
-    ? "id of a question, or of its evidence"
-    : "words of a question, its answer, an id",
+  placeholder: data.share ? "id of a question or of its evidence" : "question, answer or id",
   on: { input: () => chosen.move({ search: search.value }) },
 });
 
-/** Put the list into the page, once. */
+/** Inserts the table, once. */
 export function prepare() {
   master.classList.toggle("two", several);
   find("questions-table").replaceChildren(list.box);
@@ -70,7 +68,7 @@ export function prepare() {
     el("label", { class: "field search" }, "Search", search),
     filters,
   );
-  // In the panel too the arrow keys move along the list; the rest of its keys scroll it.
+  // In the panel, arrow keys move in the list; other keys scroll the panel.
   panel.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") list.key(event);
   });
@@ -78,10 +76,10 @@ export function prepare() {
     if (event.key === "Escape" && chosen.open) close();
   });
   find("questions-how").textContent =
-    `Every question with its evidence, the first ${data.shown} places of its ranking, what was missed, and why it was not scored. Choose one for its details; the arrow keys go on to the next and the one before, Escape closes it.`;
+    `Select a question to see its evidence and its top ${data.shown} documents. Arrow keys: next and previous. Escape: close.`;
 }
 
-/** What a protocol and a metric say of each question, through the filters. */
+/** Shows the values of each question in the chosen metric, filtered. */
 export function questions() {
   const now = view();
   const values = protocols[now.at].values.map((ofRun) => ofRun[now.metric]);
@@ -102,7 +100,7 @@ export function questions() {
   said(rows.length, ability, shown, against, cause);
 }
 
-/** A result in words: of a value which metric's it is, and of recall what it says. */
+/** The label of a result, with the metric and, for recall, its meaning. */
 function resultSaid(name, metric) {
   const [words] = RESULTS[name];
   if (!(name in OF_RECALL)) return words;
@@ -116,7 +114,7 @@ const missedBy = (at, cause) =>
     ofRun.slice(evidence.start[at], evidence.start[at + 1]).includes(cause),
   );
 
-/** What is chosen, as far as there is such a thing; and the controls for it. */
+/** Draws the filters, and returns their values; unknown values count as the default. */
 function filters(metric) {
   const present = ABILITIES.filter((name) => columns.ability.includes(name));
   const ability = present.includes(chosen.ability) ? chosen.ability : "all";
@@ -128,16 +126,16 @@ function filters(metric) {
   const worded = (table) => Object.entries(table).map(([name, [words]]) => [name, words]);
   replace(
     find("questions-choices").lastChild,
-    one("Ability", "ability", [["all", "every ability"], ...present], ability),
+    one("Ability", "ability", [["all", "all abilities"], ...present], ability),
     one(
       "Result",
       "result",
       Object.keys(RESULTS).map((name) => [name, resultSaid(name, metric)]),
       result,
     ),
-    several && one("B against A", "against", worded(AGAINST), against),
+    several && one("B compared with A", "against", worded(AGAINST), against),
     CAUSES.length > 0 &&
-      one("Cause of a miss", "cause", [["any", "any, or none"], ...CAUSES], cause),
+      one("Cause of a miss", "cause", [["any", "all questions"], ...CAUSES], cause),
   );
   return { ability, result, against, cause, sort: chosen.sort };
 }
@@ -152,7 +150,7 @@ function said(n, ability, result, against, cause) {
     against !== "any" && AGAINST[against][0],
     cause !== "any" && `cause “${cause}”`,
   ].filter(Boolean);
-  const contains = chosen.search.trim() ? ` contains “${chosen.search.trim()}”` : " is left";
+  const contains = chosen.search.trim() ? ` contains “${chosen.search.trim()}”` : " matches";
   const among = asFiltered.length ? ` with ${asFiltered.join(" and ")}` : "";
   const clear = () => {
     chosen.set(CLEAR);
@@ -169,7 +167,7 @@ function columnsOf(metric, values, difference) {
     const pieces = evidence.start[at + 1] - evidence.start[at];
     if (!pieces) return "no evidence";
     if (several) return runs.map((run) => run.first[at] || NONE).join(" | ");
-    return runs[0].first[at] ? `rank ${runs[0].first[at]}` : `none of ${pieces}`;
+    return runs[0].first[at] ? `rank ${runs[0].first[at]}` : `0 of ${pieces} found`;
   };
   const value = (run) => (at) => {
     if (runs[run].failed[at]) return el("span", { class: "tag bad" }, "failed");
@@ -189,8 +187,8 @@ function columnsOf(metric, values, difference) {
       by: (at) => columns.ability[at],
     },
     {
-      head: several ? "First found A | B" : "First found",
-      title: "the rank of the first piece of evidence",
+      head: several ? "First evidence A | B" : "First evidence",
+      title: "rank of the first evidence item",
       id: "found",
       kind: "c-evidence",
       cell: found,
@@ -226,7 +224,7 @@ function columnsOf(metric, values, difference) {
   ];
 }
 
-/** The panel of the question that is open. */
+/** Shows the selected question in the panel. */
 export function opened() {
   const at = columns.id.indexOf(chosen.open);
   master.classList.toggle("open", at >= 0);
@@ -235,17 +233,16 @@ export function opened() {
   panel.scrollTop = 0;
   list.choose(at < 0 ? null : at);
   if (held) find(held)?.focus({ preventScroll: true });
-  // Where it lies over the list it takes the keys.
+  // On narrow screens the panel covers the list and takes the focus.
   if (at >= 0 && getComputedStyle(panel).position === "fixed") panel.focus({ preventScroll: true });
 }
 
-/** From a question to its neighbours in the list, as that is filtered and sorted now. */
+/** The position of a question in the filtered list, and steps to its neighbours. */
 function walk(at) {
   const { rows } = list;
   const place = rows.indexOf(at);
   return {
-    said:
-      place < 0 ? "not in the list as filtered" : `${count(place + 1)} of ${count(rows.length)}`,
+    said: place < 0 ? "not in the filtered list" : `${count(place + 1)} of ${count(rows.length)}`,
     before: place > 0,
     after: place + 1 < rows.length,
     step: (by) => open(rows[place + by]),

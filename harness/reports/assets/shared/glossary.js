@@ -1,35 +1,36 @@
-// One sentence for each number, for who has never seen it. Heads of tables take theirs from here.
+// A definition of each term and metric. Table headings show it as a tooltip.
 
 import { distinct, el, find } from "./page.js";
 
-/** What each metric means, by name: from the registry of metrics, written when the page is made. */
+/** Definitions of metrics by name, written into the page from the registry of metrics. */
 const METRICS = JSON.parse(find("glossary").textContent);
 
 const TERMS = {
-  n: "how many questions the mean is over",
+  n: "number of questions in the mean",
   "95% interval":
-    "made so that it holds the true mean in 95% of all samples of questions like this one; the more questions, the shorter it is",
-  random: "what a random order of the same documents would score: a number near it shows nothing",
-  max: "the best that any order of the documents could score here; mostly 1",
-  p: "if the two were equal, how often luck alone would make a difference as large as this one, corrected for the number of tests; a star marks what is shown",
-  "B − A": "the difference of the two runs over the same questions",
-  detectable: "the smallest true difference that these questions would show four times out of five",
-  "won / lost / tied": "questions in which B has more than A, less, and the same",
-  "rankings that ended":
-    "questions of which the whole ranking fits into so many tokens, so that more would change nothing",
-  tokens: "words and signs of the texts that were retrieved: what a prompt with them costs",
+    "confidence interval of the mean: contains the true mean in 95% of samples of questions like this one",
+  random:
+    "expected value of a random ranking of the same documents; a system near it is no better than chance",
+  max: "upper bound: the highest value that any ranking can reach; usually 1",
+  p: "p value: the probability of a difference at least this large if the runs are equal, corrected for the number of tests; * significant (p ≤ 0.05)",
+  "B − A": "mean of B minus mean of A over the same questions; above 0, B is higher",
+  detectable:
+    "minimum detectable difference: the smallest true difference that is significant with 80% power",
+  "wins / losses / ties": "questions with a higher, a lower and an equal value of B",
+  "exhausted rankings":
+    "share of questions whose whole ranking fits into the budget, so that a larger one changes nothing",
+  tokens: "length of the retrieved texts in a prompt",
   rank: "the places that a system may truly hold: one alone where it is told apart from all others",
   lost: "questions on which the system failed, which count 0, and those in no mean, as the answer could not be resolved",
-  p50: "the median time of a query: half were answered within it",
-  p95: "95 of 100 queries were answered within it",
-  p99: "99 of 100 queries were answered within it",
-  time: "how long the system took for this query, where it ran",
-  "first found": "the rank of the first piece of evidence",
-  ability: "what a question asks of a memory, as its dataset or its annotators say",
-  slice: "a part of the questions",
+  p50: "median latency",
+  p95: "95th percentile of latencies",
+  p99: "99th percentile of latencies",
+  time: "latency of this question on the machine of the run",
+  ability: "what a question requires, as labelled by its dataset or annotators",
+  slice: "a subset of the questions",
 };
 
-/** What a term or a metric means; undefined for others. "A recall@10" is recall at 10. */
+/** The definition of a term or a metric; undefined for others. "A recall@10" is recall at 10. */
 export function meaning(text) {
   const name = String(text).replace(/^[AB] (?=\w)/, "");
   const [family, k] = name.split("@");
@@ -38,7 +39,7 @@ export function meaning(text) {
   return TERMS[name] ?? TERMS[family.toLowerCase()];
 }
 
-/** Words that are a term, with a button that says what it means. */
+/** A term with a button that shows its definition. */
 export function term(name, text = name) {
   const said = meaning(name);
   if (!said) return text;
@@ -51,7 +52,7 @@ export function term(name, text = name) {
 const box = el("div", { class: "explanation", popover: "auto" });
 document.body.append(box);
 
-/** Show words under a button, or above it where there is no room. */
+/** Shows a text below a button, or above it if there is no room. */
 function say(button, words) {
   box.textContent = words;
   box.showPopover();
@@ -62,7 +63,7 @@ function say(button, words) {
   addEventListener("scroll", () => box.hidePopover(), { once: true });
 }
 
-/** All of these that are terms or metrics, with what they mean. */
+/** Definitions of the names that are terms or metrics. */
 export const explained = (names) =>
   el(
     "dl",

@@ -54,6 +54,14 @@ export const answeredOnly = (answered) =>
 export const many = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 export const pValue = (p) => (none(p) ? NONE : p < 0.0001 ? "<0.0001" : p.toFixed(4));
 
+/** A p value in a sentence, with two digits. */
+export const pInWords = (p) =>
+  none(p)
+    ? "no p value"
+    : p < 0.001
+      ? "p\u00a0<\u00a00.001"
+      : `p\u00a0=\u00a0${Number(p.toPrecision(2))}`;
+
 /** Milliseconds as people say them. */
 export function duration(ms) {
   if (none(ms)) return NONE;

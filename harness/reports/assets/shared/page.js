@@ -103,20 +103,38 @@ export function downTo(href) {
   return `${path}?${said}`;
 }
 
-/** Links to the parts of the page that are shown; each part gets a link to itself. */
+/**
+ * A list of links to the visible sections of the page, in a <details> that is always open where the
+ * window is wide. The link to the section that is being read is marked. Each section gets a link to
+ * itself.
+ */
 export function contents(place) {
   const parts = [...document.querySelectorAll("main section[id]")].filter(
     (part) => !part.hidden && part.querySelector("h2"),
   );
+  const box = place.closest("details");
+  const wide = matchMedia("(min-width: 1200px)");
+  const fold = () => {
+    box.open = wide.matches;
+  };
   const links = parts.map((part) => {
     const head = part.querySelector("h2");
     const href = `#${part.id}`;
-    const text = head.firstChild.textContent;
+    const text = part.dataset.short ?? head.firstChild.textContent;
     if (!head.querySelector("a"))
       head.append(el("a", { class: "anchor", href, "aria-label": `Link to: ${text}` }, "#"));
-    return el("a", { href }, part.dataset.short ?? text);
+    return el("a", { href, on: { click: fold } }, text);
   });
-  place.replaceChildren(...links);
+  const mark = () => {
+    const read = parts.findLastIndex((part) => part.getBoundingClientRect().top < innerHeight / 3);
+    for (const [at, link] of links.entries())
+      link.toggleAttribute("aria-current", at === Math.max(0, read));
+  };
+  place.replaceChildren(...links.map((link) => el("li", {}, link)));
+  wide.addEventListener("change", fold);
+  addEventListener("scroll", mark, { passive: true });
+  fold();
+  mark();
 }
 
 /** The button that changes between light and dark; at first the system's choice holds. */
