@@ -9,7 +9,7 @@ import string
 import pytest
 
 from harness.cli.output import print_json
-from harness.cli.output_records import ServeOutput
+from harness.cli.report import ReportOutput
 from harness.errors import UsageError
 from harness.io.masking import (
     environment_digests,
@@ -197,9 +197,9 @@ def test_json_stays_json_where_secrets_in_it_are_masked(
     }
     with safe_output():
         for text in said:
-            print_json(ServeOutput(address=text))
+            print_json(ReportOutput(page=text))
     lines = capsys.readouterr().out.splitlines()
-    assert [json.loads(line)["address"] for line in lines] == [*said.values()]
+    assert [json.loads(line)["page"] for line in lines] == [*said.values()]
     assert redact(repr("http://x.org\nand me@x.org")) == repr("http://x.org\nand me@x.org")
 
 

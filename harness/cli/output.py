@@ -14,7 +14,8 @@ from harness.io.records import Output, OutputPart, Record, encode, to_plain
 from harness.io.terminal import SafeStream
 
 _MODULES = (
-    *("harness.cli.output_records", "harness.cli.suite", "harness.cli.run_summary"),
+    *("harness.cli.suite", "harness.cli.run_summary"),
+    "harness.extensions.answers.commands.semantic",
     "harness.extensions.labelling.reports",
     "harness.extensions.online.monitor.records",
     "harness.extensions.site.nightly.summary",

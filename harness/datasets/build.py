@@ -13,10 +13,10 @@ from filelock import FileLock
 
 from harness.datasets.adapter import Adapter, DatasetConfig, SourceFiles, Variant
 from harness.datasets.manifest import Manifest, RawFile
-from harness.datasets.progress import progress
 from harness.datasets.writer import DatasetWriter
 from harness.errors import FileUnavailableError, require_names, require_regular
 from harness.io.files import digest, folder_aside, replace_folder, sweep
+from harness.io.progress import progress
 
 _log = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
 from harness.errors import RunError, WorkerDiedError
 from harness.io.files import disk_errors
 from harness.io.plugins import FAILURES, preserve_process_state
+from harness.io.progress import progress
 from harness.io.records import write_json_record
 from harness.records.run import PhaseSeconds, RunStart
 from harness.retrievers.calls import release

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import harness
-from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.plugins import provider, provider_or_none
+from harness.io.progress import progress
 from harness.records.scores import (
     AbstentionResult,
     ChangesResult,

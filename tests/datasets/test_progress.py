@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.datasets import progress as module
-from harness.datasets.progress import duration, progress
+from harness.io.progress import duration, progress
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.datasets.progress import progress
 from harness.datasets.remote_store import VARIABLE, DatasetLocation
 from harness.errors import HarnessError, UsageError, WorkerDiedError
 from harness.extensions.cluster.shards import (
@@ -31,6 +30,7 @@ from harness.extensions.cluster.shards import (
     can_be_cut,
     merge_answers,
 )
+from harness.io.progress import progress
 from harness.records.run import ClusterRecord, Params
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec, require_packages

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.datasets.progress import progress
 from harness.extensions.dense.ann import Approximate
 from harness.extensions.dense.embeddings import Keys, Store, digests, until_undamaged
 from harness.extensions.dense.exact_search import Passages, Rows, Vectors, nearest
+from harness.io.progress import progress
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.scoring.arrays import unit
 

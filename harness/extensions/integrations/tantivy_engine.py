@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.datasets.progress import progress
 from harness.errors import require_numbers
+from harness.io.progress import progress
 from harness.retrievers.bm25.index import BLOCK
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.index_cache import index_of

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.datasets.progress import progress
+from harness.io.progress import progress
 from harness.retrievers.bm25 import index
 from harness.retrievers.bm25.index import InvertedIndex, postings_of
 from harness.retrievers.bm25.tokenizer import Ints, Terms, Tokenizer

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 import harness
-from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import home
 from harness.errors import RunError, UsageError
@@ -37,6 +36,7 @@ from harness.extensions.answers.answering.templates import (
     Reader,
 )
 from harness.io.files import digest
+from harness.io.progress import progress
 from harness.io.records import to_plain
 from harness.records.answers import (
     BASELINES,

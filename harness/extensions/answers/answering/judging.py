@@ -13,7 +13,6 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 import harness
-from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.answer import now, response_models
@@ -24,6 +23,7 @@ from harness.extensions.answers.scoring.error_attribution import question_rows
 from harness.extensions.answers.scoring.score import JudgeVerdicts, score_answers
 from harness.io.checksums import write_with_checksums
 from harness.io.files import digest, disk_errors, folder_aside, write_bytes
+from harness.io.progress import progress
 from harness.io.records import decode, to_plain
 from harness.records.answers import (
     CallUsage,

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from harness.cli.output import print_json
 from harness.cli.run_summary_lines import ends
 from harness.errors import UsageError
+from harness.io.records import Output
 from harness.io.terminal import digits
+from harness.records.scores import SemanticResult
 
 if TYPE_CHECKING:
-    from harness.records.scores import Estimate, Interval, SemanticResult, SemanticVersusIds
+    from harness.records.scores import Estimate, Interval, SemanticVersusIds
 
 _ROWS = {
     "semantic_recall": "recall",
@@ -23,6 +25,12 @@ _ROWS = {
 }
 _NOT_HERE = ("protocol", "metrics", "ties", "answers", "match_f1", "match_semantic", "out", "log")
 _DEFAULT = "default"
+
+
+class ScoreExpectedOutput(Output, tag="harness.score-expected/1"):
+    """Output of harness score --expected; `semantic` as in scores.json."""
+
+    semantic: SemanticResult
 
 
 def add_semantic(parser: argparse.ArgumentParser) -> None:
@@ -93,8 +101,6 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
     for note in notes:
         print(f"warning: {path}: {note}", file=sys.stderr)
     if options.json:
-        from harness.cli.output_records import ScoreExpectedOutput
-
         print_json(ScoreExpectedOutput(semantic=found))
     elif not options.quiet:
         print(semantic_table(found))

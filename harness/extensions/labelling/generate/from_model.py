@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from harness.datasets.progress import progress
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient
 from harness.extensions.answers.answering.replies import (
@@ -25,6 +24,7 @@ from harness.extensions.labelling.generate.templates import POINTING
 from harness.extensions.labelling.generate.write_project import SetQuery, new_id
 from harness.extensions.labelling.project import LabelDocument, QueryOrigin
 from harness.extensions.labelling.reports import EndpointUsage
+from harness.io.progress import progress
 from harness.io.records import Record, convert, decode
 from harness.schema import Ability
 

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from harness.cli.options import number, parameters
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError, suggest
+from harness.io.records import Output
+
+
+class ABTestOutput(Output, tag="harness.abtest/1"):
+    """Output of harness abtest: a report for each event log; `log` is its path."""
+
+    reports: list[dict[str, Any]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,8 +58,6 @@ def main(options: argparse.Namespace) -> int:
             known = suggest(name, sorted(names))
             raise UsageError(f"--min-effect {name}: is no metric of {path}{known}")
     if options.json:
-        from harness.cli.output_records import ABTestOutput
-
         rows = [{"log": str(log), **to_plain(one)} for log, one in zip(logs, reports, strict=True)]
         print_json(ABTestOutput(reports=rows))
     elif not options.quiet:

@@ -14,6 +14,16 @@ from pathlib import Path
 from harness.cli.leaderboard import claims_of, say_broken, say_unscored
 from harness.cli.options import add_results
 from harness.cli.output import add_output, print_json
+from harness.io.records import Output
+
+
+class BoardPublishOutput(Output, tag="harness.board-publish/1"):
+    """Output of harness board publish; `boards` and `runs` are counts."""
+
+    folder: str
+    boards: int
+    runs: int
+    without_scores: list[str]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +61,6 @@ def main(options: argparse.Namespace) -> int:
     without = say_unscored(options, Path(options.results))
     runs = sum(len(board.entries) for board in boards)
     if options.json:
-        from harness.cli.output_records import BoardPublishOutput
-
         print_json(
             BoardPublishOutput(
                 folder=str(out), boards=len(boards), runs=runs, without_scores=without

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from harness.analysis.claims import Claim
 from harness.cli.options import parameters
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, suggest
@@ -22,7 +23,7 @@ from harness.io.files import TemporaryFolder
 from harness.io.records import Output, OutputPart
 
 if TYPE_CHECKING:
-    from harness.analysis.claims import Claim, RescoredResult
+    from harness.analysis.claims import RescoredResult
 
 _OWN = "results/claims.toml"
 _DIGITS = 6
@@ -40,6 +41,12 @@ class RescoredClaim(OutputPart):
     found: float | None
     agrees: bool
     differs: str
+
+
+class ClaimsOutput(Output, tag="harness.claims/1"):
+    """Output of harness claims; `claims` as in claims.toml."""
+
+    claims: list[Claim]
 
 
 class ClaimsScoreOutput(Output, tag="harness.claims-score/1"):
@@ -89,8 +96,6 @@ def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     from harness.io.terminal import count_of, grid
 
     if options.json:
-        from harness.cli.output_records import ClaimsOutput
-
         print_json(ClaimsOutput(claims=list(claims)))
     elif not options.quiet:
         ordered = sorted(claims, key=lambda one: (one.dataset, not one.comparable))

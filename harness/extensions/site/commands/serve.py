@@ -13,6 +13,13 @@ from pathlib import Path
 from harness.cli.options import add_results, check_port, load_plugins, serve_on_free_port
 from harness.cli.output import add_output, print_json, until_ctrl_c
 from harness.errors import UsageError
+from harness.io.records import Output
+
+
+class ServeOutput(Output, tag="harness.serve/1"):
+    """Output of harness serve."""
+
+    address: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +47,6 @@ def main(options: argparse.Namespace) -> int:
     ):
         address = f"http://127.0.0.1:{serving.server_port}/"
         if options.json:
-            from harness.cli.output_records import ServeOutput
-
             print_json(ServeOutput(address=address))
         elif not options.quiet:
             print(f"{address} (Ctrl-C ends it)", flush=True)
