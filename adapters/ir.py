@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
 from harness.datasets.adapters.one_corpus import HAYSTACK, progress
 from harness.datasets.registry import register_adapter
-from harness.errors import RunError, UsageError, install
+from harness.errors import RunError, UsageError
+from harness.io.packages import install_command
 
 if TYPE_CHECKING:
     from harness.datasets.writer import DatasetWriter
@@ -86,7 +87,9 @@ def _load(dataset_id: str) -> Any:
     try:
         import ir_datasets
     except ModuleNotFoundError:
-        raise UsageError(f"{dataset_id!r} needs the package ir_datasets: {install('ir')}") from None
+        raise UsageError(
+            f"{dataset_id!r} needs the package ir_datasets: {install_command('ir_datasets')}"
+        ) from None
     try:
         dataset = ir_datasets.load(dataset_id)
     except KeyError:

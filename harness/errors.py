@@ -117,11 +117,6 @@ def require_regular(*paths: Path) -> None:
             raise UsageError(f"{path}: is a pipe or a device; save what it gives to a file")
 
 
-def install(extra: str) -> str:
-    """Returns the command that installs one of this package's extras."""
-    return f"pip install -e '.[{extra}]'"
-
-
 class CallTimeoutError(Exception):
     """Raised when a call of a retriever exceeds its time limit; it becomes a result of the run."""
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import UsageError, install, suggest
+from harness.errors import UsageError, suggest
+from harness.io.packages import install_command
 from harness.io.records import Record, read_toml_record
 from harness.schema import Ability
 
@@ -75,7 +76,7 @@ def find(name: str) -> Task | None:
 
 def unknown(name: str) -> str:
     """Returns the error message for an unknown task name without files."""
-    more = "" if find_spec("mteb") else f"; {install('mteb')} for all tasks of mteb"
+    more = "" if find_spec("mteb") else f"; {install_command('mteb')} for all tasks of mteb"
     return (
         f"mteb/{name}: unknown task{suggest(name, [*_table()])}; pass the folder of its repository "
         f"with --source PATH, or use mteb/OWNER/NAME@COMMIT{more}"

@@ -30,7 +30,8 @@ def datasets() -> str:
 
 def retrievers() -> str:
     """Every retriever that has a name, as `harness retrievers` has it."""
-    from harness.retrievers.registry import EXTRAS, find, names, parameters
+    from harness.io.packages import EXTRAS
+    from harness.retrievers.registry import find, names, parameters
 
     parts = []
     for name in names():

@@ -15,9 +15,9 @@ from graph_engines import Bolt, Embedded
 from graph_entities import Columns, columns, entities
 
 from harness.errors import require_numbers
+from harness.io.packages import require_packages
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.outputs import top_k
-from harness.retrievers.registry import require_packages
 
 # Cypher for both LadybugDB and Neo4j: no list indices (one of them counts from 1), no subqueries,
 # and no assumption that a pattern's edges are distinct (Ladybug may use one twice).

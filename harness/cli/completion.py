@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the script."""
-    from harness.retrievers.registry import require_packages
+    from harness.io.packages import require_packages
 
     require_packages("harness completion", "argcomplete")
 

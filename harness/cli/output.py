@@ -81,8 +81,8 @@ def output_schema() -> dict[str, Any]:
     from operator import or_
 
     from harness.cli.parser import find_commands
+    from harness.io.packages import is_installed
     from harness.io.records import json_schema
-    from harness.retrievers.registry import is_installed
 
     for module in filter(is_installed, _MODULES):
         import_module(module)

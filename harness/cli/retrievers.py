@@ -54,7 +54,8 @@ def main(options: argparse.Namespace) -> int:
 
 def _listed(name: str) -> ListedRetriever:
     """Describes a retriever. Raises UsageError for an unknown name."""
-    from harness.retrievers.registry import find, install, is_installed, parameters
+    from harness.io.packages import install_command, is_installed
+    from harness.retrievers.registry import find, parameters
 
     factory = find(name)
     accepted = parameters(factory)
@@ -65,7 +66,7 @@ def _listed(name: str) -> ListedRetriever:
         params={p.name: p.default for p in accepted if p.default is not p.empty},
         required=[p.name for p in accepted if p.default is p.empty and p.kind is not p.VAR_KEYWORD],
         installed=not missing,
-        install=[*map(install, missing)][:1],
+        install=[*map(install_command, missing)][:1],
     )
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from harness.errors import RunError
 from harness.io.masking import excerpt, from_environment
+from harness.io.packages import require_packages
 from harness.io.records import encode
 from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.locks import ServiceLock, check_url
-from harness.retrievers.registry import require_packages
 from harness.retrievers.retry import retry
 from harness.retrievers.wire import Counts, Message, Reply, Reset, Search, message_type
 

@@ -10,11 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness import errors
 from harness.errors import HarnessError, PluginError, RunError, UsageError, suggest
 from harness.io import plugins
 from harness.io.files import not_finite
@@ -32,62 +30,6 @@ from harness.io.plugins import (
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.outputs import check_ranked_by
-
-EXTRAS = {
-    "argcomplete": "completion",
-    "beir": "beir",
-    "chromadb": "chroma",
-    "duckdb": "duckdb",
-    "faiss": "faiss",
-    "graphiti_core": "graphiti",
-    "httpx": "graphiti",
-    "lancedb": "lancedb",
-    "langchain_core": "langchain",
-    "llama_index": "llamaindex",
-    "mcp": "mcp",
-    "mem0": "mem0",
-    "mteb": "mteb",
-    "nltk": "answers",
-    "onnxruntime": "onnx",
-    "openai": "answers",
-    "pyterrier": "pyterrier",
-    "qdrant_client": "qdrant",
-    "ray": "ray",
-    "safetensors": "minilm",
-    "sentence_transformers": "dense",
-    "tantivy": "tantivy",
-    "threadpoolctl": "minilm",
-    "tokenizers": "minilm",
-    "torch": "dense",
-    "transformers": "dense",
-    "urllib3": "http",
-}
-"""Maps modules to the extra that installs each."""
-
-
-def install(module: str) -> str:
-    """Returns the command that installs a module: an extra, else the package of that name."""
-    extra = EXTRAS.get(module)
-    return errors.install(extra) if extra else f"pip install {module}"
-
-
-def is_installed(module: str) -> bool:
-    """Tests whether a module is installed, importing at most its parent package."""
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def require_packages(what: str, *modules: str) -> None:
-    """Raises UsageError with the install command if a module is missing.
-
-    Does not import the modules, so that constructors stay fast.
-    """
-    for module in modules:
-        if not is_installed(module):
-            raise UsageError(f"{what} needs the package {module!r}: {install(module)}")
-
 
 T = TypeVar("T")
 
@@ -421,8 +363,11 @@ def _attribute(path: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         if error.name is not None and module_name.startswith(error.name):
             raise UsageError(f"retriever {path!r}: there is no module {error.name!r}") from None
+        from harness.io.packages import install_command
+
+        command = install_command(error.name or "")
         raise UsageError(
-            f"retriever {path!r} needs the package {error.name!r}: {install(error.name or '')}"
+            f"retriever {path!r} needs the package {error.name!r}: {command}"
         ) from None
     except FAILURES as error:
         raise PluginError(f"retriever {path!r}: {describe_error(error)}") from error

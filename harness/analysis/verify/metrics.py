@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.analysis.verify.inputs import Floats, QueryQrels, QueryRanking
-from harness.errors import RunError, UsageError, install
+from harness.errors import RunError, UsageError
+from harness.io.packages import install_command
 
 TIME_LIMIT = 600.0
 """Time limit in seconds for a call of pytrec_eval, which takes a few for a million documents."""
@@ -127,7 +128,7 @@ def _pytrec_eval(
     passed. Raises UsageError without the package, and RunError if it fails.
     """
     if find_spec("pytrec_eval") is None:
-        raise UsageError(f"harness verify needs pytrec_eval: {install('verify')}")
+        raise UsageError(f"harness verify needs pytrec_eval: {install_command('pytrec_eval')}")
     queries: dict[int, list[list[int]]] = {}
     for i, (judged, ranking) in enumerate(zip(qrels, rankings, strict=True)):
         if ranking and judged.relevant():

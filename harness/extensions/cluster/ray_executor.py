@@ -30,10 +30,11 @@ from harness.extensions.cluster.shards import (
     can_be_cut,
     merge_answers,
 )
+from harness.io.packages import require_packages
 from harness.io.progress import progress
 from harness.records.run import ClusterRecord, Params
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
-from harness.retrievers.registry import RetrieverSpec, require_packages
+from harness.retrievers.registry import RetrieverSpec
 from harness.runs.executors import Execution, InProcess, Workload
 from harness.runs.provenance import file_digests, versions
 from harness.runs.request import QUERIES_PER_ITEM

@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.extensions.dense.exact_search import Vectors, nearest
+from harness.io.packages import require_packages
 from harness.retrievers.contract import Result
-from harness.retrievers.registry import require_packages
 
 Pieces = Callable[[], Iterable[tuple[int, Vectors]]]
 """Yields all vectors of a corpus in order, in pieces, with the position of the first."""

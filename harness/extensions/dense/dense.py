@@ -10,7 +10,8 @@ import numpy as np
 from harness.extensions.dense.embedder import VectorOptions, VectorRetriever
 from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate
-from harness.retrievers.registry import require_packages, with_options
+from harness.io.packages import require_packages
+from harness.retrievers.registry import with_options
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 

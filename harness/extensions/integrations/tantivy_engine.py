@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.errors import require_numbers
+from harness.io.packages import require_packages
 from harness.io.progress import progress
 from harness.retrievers.bm25.index import BLOCK
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.index_cache import index_of
-from harness.retrievers.registry import require_packages
 
 _LONGEST = 40
 """Maximum bytes of a term; longer ones are dropped, as in Tantivy's analysers."""

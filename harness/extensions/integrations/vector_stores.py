@@ -22,9 +22,9 @@ from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.minilm import PACKAGED, MiniLM
 from harness.io.files import TemporaryFolder
 from harness.io.masking import from_environment, refuse_address
+from harness.io.packages import require_packages
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.locks import check_url, reach
-from harness.retrievers.registry import require_packages
 
 Positions = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]

@@ -25,6 +25,7 @@ from harness.extensions.answers.answering.call_costs import (
 from harness.extensions.answers.answering.replies import Call, ChatReply, Replies
 from harness.extensions.answers.endpoint import Endpoint
 from harness.io.masking import excerpt, redact, redact_texts
+from harness.io.packages import require_packages
 from harness.io.records import decode, to_plain
 from harness.records.answers import (
     CallUsage,
@@ -33,7 +34,6 @@ from harness.records.answers import (
     ResponseMessage,
     TokenUsage,
 )
-from harness.retrievers.registry import require_packages
 from harness.retrievers.retry import retry
 from harness.runs.usage import BudgetExceededError, Prices
 

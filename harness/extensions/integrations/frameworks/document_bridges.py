@@ -16,8 +16,8 @@ from harness.extensions.integrations.frameworks.build import (
     metadata,
     no_more_than,
 )
+from harness.io.packages import require_packages
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.registry import require_packages
 from harness.scoring.arrays import unit
 
 

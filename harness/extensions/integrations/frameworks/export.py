@@ -16,16 +16,11 @@ import pyarrow as pa
 import harness
 from harness.datasets.reader import Documents
 from harness.errors import UsageError
+from harness.io.packages import require_packages
 from harness.io.plugins import iter_strings
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.hybrid import CandidateRanking, CandidateRetriever
-from harness.retrievers.registry import (
-    RetrieverSpec,
-    files_of,
-    is_ours,
-    require_packages,
-    wrapper_for,
-)
+from harness.retrievers.registry import RetrieverSpec, files_of, is_ours, wrapper_for
 
 Named = str | RetrieverSpec | Retriever
 """A retriever object, or a name with parameters."""

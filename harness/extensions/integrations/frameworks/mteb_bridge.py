@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from harness.errors import RunError, UsageError
+from harness.io.packages import require_packages
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.registry import require_packages
 
 
 class Mteb:

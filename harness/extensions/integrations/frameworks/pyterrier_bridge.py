@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from harness.errors import UsageError
 from harness.extensions.integrations.frameworks.build import metadata
+from harness.io.packages import require_packages
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.registry import require_packages
 
 _ASKED = {"qid", "query"}
 _GIVEN = {*_ASKED, "docno", "text", "title", "score", "rank"}

@@ -34,9 +34,9 @@ from harness.extensions.integrations.memories.session_feed import (
 )
 from harness.io.files import TemporaryFolder
 from harness.io.masking import excerpt
+from harness.io.packages import is_installed, require_packages
 from harness.retrievers.calls import await_result
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.registry import is_installed, require_packages
 
 MINILM = "minilm"
 

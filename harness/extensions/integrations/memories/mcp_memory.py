@@ -17,9 +17,10 @@ from harness.extensions.integrations.memories.mcp_forms import ToolCall
 from harness.extensions.integrations.memories.mcp_session import TOKEN, Session, at, started
 from harness.io.files import TemporaryFolder
 from harness.io.masking import redact
+from harness.io.packages import require_packages
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.locks import ServiceLock, check_url
-from harness.retrievers.registry import require_packages, with_options
+from harness.retrievers.registry import with_options
 from harness.retrievers.sources import revision
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
