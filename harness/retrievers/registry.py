@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.errors import HarnessError, PluginError, RunError, UsageError, suggest
 from harness.io import plugins
@@ -30,87 +30,6 @@ from harness.io.plugins import (
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.outputs import check_ranked_by
-
-T = TypeVar("T")
-
-
-def with_options(options: type) -> Callable[[type[T]], type[T]]:
-    """Returns a decorator for classes with an `__init__(..., **options)` of a dataclass's fields.
-
-    It adds the fields to the signature, by which `--param` is checked and listed.
-    """
-
-    def decorate(kind: type[T]) -> type[T]:
-        init: Any = kind.__init__  # not the class: subclasses may override the constructor
-        own = [*inspect.signature(init).parameters.values()][:-1]
-        init.__signature__ = inspect.Signature(
-            [*own, *inspect.signature(options).parameters.values()]
-        )
-        return kind
-
-    return decorate
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of third-party object: the entry point that wraps it, and its parameter."""
-
-    retriever: str
-    parameter: str
-    is_one: Callable[[object], bool]
-
-
-def wrapper_for(thing: object) -> Callable[..., Retriever] | None:
-    """Returns a factory that wraps a third-party object as a retriever; None for other objects, and
-    if no installed package supports its kind."""
-    kind = kind_of(thing)
-    entry = plugins.find("harness.retrievers", kind.retriever) if kind is not None else None
-    if kind is None or entry is None:
-        return None
-    return partial(plugins.load(entry, "retriever"), **{kind.parameter: thing})
-
-
-def kind_of(thing: object) -> Kind | None:
-    """Returns the kind of a third-party object; None for classes and other objects."""
-    if isinstance(thing, type):
-        return None
-    return next((kind for kind in KINDS if kind.is_one(thing)), None)
-
-
-def is_of_mteb(thing: object) -> bool:
-    """Tests for an mteb model (encoder, cross-encoder or search) or its description."""
-    # Not hasattr: proxies claim to have every attribute.
-    return _has(thing, "mteb_model_meta") or (
-        type(thing).__module__.startswith("mteb.") and _has(thing, "load_model")
-    )
-
-
-def is_of_beir(thing: object) -> bool:
-    """Tests for a BEIR search, called as search(corpus, queries, top_k, ...)."""
-    if not _has(thing, "search") or not callable(search := getattr(thing, "search", None)):
-        return False
-    try:
-        taken = [*inspect.signature(search).parameters]
-    except (TypeError, ValueError):  # built in, without a signature
-        return False
-    return taken[:3] == ["corpus", "queries", "top_k"]
-
-
-def is_of_pyterrier(thing: object) -> bool:
-    """Tests for a PyTerrier transformer."""
-    base = getattr(sys.modules.get("pyterrier"), "Transformer", None)
-    return base is not None and isinstance(thing, base)
-
-
-def _has(thing: object, name: str) -> bool:
-    return inspect.getattr_static(thing, name, None) is not None
-
-
-KINDS = (
-    Kind("pyterrier", "build", is_of_pyterrier),
-    Kind("mteb", "model", is_of_mteb),
-    Kind("beir", "search", is_of_beir),
-)
 
 __all__ = [
     "BUILT_IN",
@@ -144,6 +63,21 @@ BUILT_IN = {
 
 _GIVEN = ("text", "k", "corpus")
 """Arguments that the harness passes to a plain function; all others are parameters."""
+
+
+def wrapper_for(thing: object) -> Callable[..., Retriever] | None:
+    """Returns a factory that wraps an object of BEIR, MTEB or PyTerrier as a retriever; None for
+    other objects, and if no installed package supports its kind."""
+    own = type(thing).__module__.startswith("harness.retrievers.")
+    if own or isinstance(thing, type) or inspect.isfunction(thing):
+        return None
+    from harness.retrievers.wrap import kind_of
+
+    kind = kind_of(thing)
+    entry = plugins.find(ENTRY_POINTS, kind.retriever) if kind is not None else None
+    if kind is None or entry is None:
+        return None
+    return partial(plugins.load(entry, "retriever"), **{kind.parameter: thing})
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from notes import SharedWords
 import harness
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.registry import RetrieverSpec, kind_of
+from harness.retrievers.registry import RetrieverSpec, wrapper_for
+from harness.retrievers.wrap import kind_of
 
 CORPUS = {
     "a": {"title": "Tides", "text": "The moon pulls the sea."},
@@ -48,7 +49,8 @@ def test_objects_of_others_are_told_from_ours_by_what_they_have() -> None:
         ("mteb", "model"),
     ]
     ours: list[Any] = [SharedWords(), Proxy(), RetrieverSpec("bm25").build(), "bm25", print, None]
-    assert [kind_of(one) for one in [*ours, SearchOfBeir, SearchOfMteb]] == [None] * 8
+    assert [kind_of(one) for one in ours] == [None] * 6
+    assert [wrapper_for(one) for one in [*ours, SearchOfBeir, SearchOfMteb]] == [None] * 8
 
 
 def test_a_function_of_which_nothing_is_needed_builds_a_retriever(tmp_path: Path) -> None:

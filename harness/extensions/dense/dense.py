@@ -11,7 +11,7 @@ from harness.extensions.dense.embedder import VectorOptions, VectorRetriever
 from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate
 from harness.io.packages import require_packages
-from harness.retrievers.registry import with_options
+from harness.retrievers.options import with_options
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 

