@@ -28,7 +28,8 @@ from harness.datasets.adapters.sample import SHIPPED
 from harness.datasets.registry import open_dataset
 from harness.errors import HarnessError
 from harness.runfiles.readers import read_rankings
-from harness.scoring.evaluate import evaluate, read_qrels
+from harness.scoring.evaluate import evaluate
+from harness.scoring.qrels import read_qrels
 
 Rows = list[dict[str, Any]]
 

@@ -19,8 +19,8 @@ from harness.datasets.reader import Dataset
 from harness.datasets.writer import DatasetWriter
 from harness.runfiles.rankings import Rankings
 from harness.runfiles.readers import read_rankings
-from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import Metric
+from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Qrels, Ranked, Ties, rank_judged
 
 Fill = Callable[[DatasetWriter], object]

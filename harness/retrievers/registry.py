@@ -23,27 +23,12 @@ from harness.io.plugins import (
     load_file,
     module_name,
     public_names,
-    register_retriever,
     registered,
     registered_in,
 )
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.outputs import check_ranked_by
-
-__all__ = [
-    "BUILT_IN",
-    "FunctionRetriever",
-    "RetrieverSpec",
-    "factory_of",
-    "files_of",
-    "find",
-    "full_name",
-    "names",
-    "parameters",
-    "register_retriever",
-    "sibling_file",
-]
 
 ENTRY_POINTS = "harness.retrievers"
 """Entry point group of retrievers, including the harness's own extensions (pyproject.toml)."""

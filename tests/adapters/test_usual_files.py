@@ -18,7 +18,7 @@ from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.runfiles.rankings import best_first
 from harness.runfiles.readers import read_rankings
-from harness.scoring.evaluate import read_qrels
+from harness.scoring.qrels import read_qrels
 
 Rows = Sequence[Mapping[str, Any]]
 Content = str | bytes | Rows

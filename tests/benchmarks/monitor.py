@@ -45,7 +45,7 @@ def measure(kind: str, window: int, events: int, log: Path) -> dict[str, float]:
     from harness.extensions.online.monitor import AlertRules, Monitor, parse_threshold
     from harness.extensions.online.monitor.tail import LogTailer
     from harness.extensions.online.monitor.window import Labels
-    from harness.scoring.evaluate import from_dict
+    from harness.scoring.qrels import from_dict
 
     qrels, texts = labels(random.Random(0))
     known = Labels(from_dict(qrels), list(texts.values()), ["lookup"] * QUERIES, "made")

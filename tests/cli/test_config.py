@@ -72,7 +72,7 @@ def test_paths_are_taken_from_the_file_s_own_folder(
     (place / "data" / "qrels.jsonl").write_text('{"query": "q", "document": "d"}\n')
     (place / "mine.py").write_text("def find(text, k):\n    return ['d']\n")
     (place / "more.py").write_text(
-        "from harness.retrievers.registry import register_retriever\n"
+        "from harness import register_retriever\n"
         "@register_retriever('found-by-config')\ndef find(text, k):\n    return ['d']\n"
     )
     head = 'dataset = "labelled"\nsource = "data"\n'

@@ -86,7 +86,7 @@ def test_retrievers_are_listed_with_their_parameters(
         installed, command = there[name]
         assert installed or command[0].startswith("pip install")
     (tmp_path / "more.py").write_text(
-        "from harness.retrievers.registry import register_retriever\n"
+        "from harness import register_retriever\n"
         '@register_retriever("of-a-plug-in")\ndef find(text, k, depth=3):\n    "Finds things."\n'
     )
     said = harness("retrievers", "--plugin", "more.py")

@@ -16,7 +16,8 @@ from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.runfiles import raw
 from harness.runfiles.readers import read_rankings
-from harness.scoring.evaluate import evaluate, read_qrels
+from harness.scoring.evaluate import evaluate
+from harness.scoring.qrels import read_qrels
 
 _FORMS = {form.name: form for form in forms()}
 _SCORED = {name for name in _FORMS if name.startswith(("score", "published"))}

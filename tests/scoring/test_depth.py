@@ -12,9 +12,9 @@ from small import lists, one_corpus
 
 from harness.runfiles.rankings import Rankings
 from harness.scoring.bounds import depth_sensitive, stable_depth
-from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
+from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.score import score
 from harness.scoring.score_columns import QueryStatus

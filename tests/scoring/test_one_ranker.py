@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from harness.runfiles.rankings import best_first
 from harness.runfiles.readers import read_rankings
-from harness.scoring.evaluate import evaluate, from_dict, rank_dicts
+from harness.scoring.evaluate import evaluate, rank_dicts
 from harness.scoring.metrics import METRICS, Metric
+from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Ties, in_order, rank_judged
 
 NAMES = [f"{name}@3" if METRICS[name].needs_cutoff else name for name in METRICS]

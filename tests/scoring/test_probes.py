@@ -9,9 +9,10 @@ import pytest
 from small import one_corpus
 
 from harness.runfiles.readers import read_rankings
-from harness.scoring.evaluate import from_dict, rank_dicts
+from harness.scoring.evaluate import rank_dicts
 from harness.scoring.metrics import METRICS, Metric
 from harness.scoring.protocols import Choices
+from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.score import score
 

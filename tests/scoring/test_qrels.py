@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from harness.scoring.evaluate import from_dict, read_qrels
+from harness.scoring.qrels import from_dict, read_qrels
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from harness.datasets.writer import DatasetWriter
 from harness.records.scores import MetricResult
 from harness.scoring import bounds
 from harness.scoring.bounds import UpperBounds, random_baseline
-from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import METRICS, Metric
 from harness.scoring.protocols import Choices
+from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Qrels, Ranked
 from harness.scoring.score import score
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from small import ranked
 
 from harness.scoring.bounds import TieOrders
-from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import Metric
+from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Qrels, Ties
 
 NAMES = [

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.runfiles.readers import read_rankings
-from harness.scoring.evaluate import from_dict, rank_dicts, read_qrels
+from harness.scoring.evaluate import rank_dicts
 from harness.scoring.metrics import METRICS, Metric
+from harness.scoring.qrels import from_dict, read_qrels
 from harness.scoring.ranks import Ties, rank_judged
 
 KS = [5, 10, 15, 20, 30, 100, 200, 500, 1000]

@@ -19,8 +19,8 @@ from harness.extensions.online.logs.events import Feedback, QueryIndex, Retrieva
 from harness.extensions.online.monitor.change import Observed
 from harness.schema import Ability
 from harness.scoring.arrays import Values
-from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import Metric
+from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import NOT_RETRIEVED, Qrels, QrelsDict, Ranked, from_dataset
 
 
