@@ -80,9 +80,9 @@ class Aloud:
 
 
 @contextmanager
-def aloud(workload):
-    location = DatasetLocation.of(workload.dataset)
-    yield Execution(Aloud(), workload.builds, location)
+def aloud(request):
+    location = DatasetLocation.of(request.dataset)
+    yield Execution(Aloud(), request.builds, location)
 """
 
 MODULES = {"data": DATA, "retriever": RETRIEVER, "executor": EXECUTOR}

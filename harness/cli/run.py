@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import add_options, headline_names, scoring_choices
+from harness.cli.options import add_options, headline_names
 from harness.cli.output import add_output, refuse
-from harness.cli.run_single import SETTINGS, check, file_keys, run_one
+from harness.cli.run_single import SETTINGS, RunJob, file_keys, run_one
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,16 +85,15 @@ def main(options: argparse.Namespace) -> int:
 
             return run_file(options, file, values)
         apply_table(options, file, values, file_keys())
-    check(options)
+    job = RunJob.create(options)
     refuse(options, "for one run, which has no board", "claims")
 
     from harness.cli.run_summary import show
 
     started = datetime.now(UTC)
-    folder, report, record = run_one(options)
+    folder, report, record = run_one(job)
     reused = datetime.fromisoformat(record.finished) < started
-    columns = headline_names(scoring_choices(options))
-    show(report, record, folder, columns, options, reused=reused)
+    show(report, record, folder, headline_names(job.choices), options, reused=reused)
     return _status(options, folder, record)
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from harness.records.scores import ScoreReport
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.folder.run_state import Mode
+    from harness.scoring.protocols import Choices
 
 
 @dataclass(frozen=True)
@@ -92,15 +93,32 @@ def file_keys() -> dict[str, Setting]:
     return keys_of(*SETTINGS, QuietOption)
 
 
-def check(options: argparse.Namespace) -> None:
-    """Raises UsageError for missing and invalid options, before anything is opened."""
-    for name in ("dataset", "retriever"):
-        if not getattr(options, name):
-            raise UsageError(f"--{name} is missing; see `harness {name}s`")
-    if options.timeout is not None:
-        _seconds(options.timeout)
-    _settings(options)
-    matching_settings(options)
+@dataclass(frozen=True)
+class RunJob:
+    """A run with valid options, and the values that they give; it can be sent to a process."""
+
+    options: argparse.Namespace
+    timeout: float | None
+    settings: Settings
+    choices: Choices
+
+    @classmethod
+    def create(cls, options: argparse.Namespace) -> RunJob:
+        """Raises UsageError for missing and invalid options, before anything is opened."""
+        for name in ("dataset", "retriever"):
+            if not getattr(options, name):
+                raise UsageError(f"--{name} is missing; see `harness {name}s`")
+        timeout = None if options.timeout is None else _seconds(options.timeout)
+        settings = replace(_settings(options), matching=matching_settings(options))
+        return cls(options, timeout, settings, scoring_choices(options))
+
+    def spec(self) -> RetrieverSpec:
+        """Returns the retriever. Raises UsageError for a wrong name or parameter of it."""
+        params = {**self.options.params, **parameters(self.options.param)}
+        spec = retriever_spec(self.options, self.options.retriever, params)
+        if not self.settings.isolate:  # isolated code is imported in its sandbox only
+            spec.check()
+        return spec
 
 
 def _seconds(text: str, option: str = "timeout") -> float:
@@ -126,47 +144,36 @@ def _settings(options: argparse.Namespace) -> Settings:
     return Settings(**values)
 
 
-def check_names(options: argparse.Namespace) -> tuple[str, list[str] | None]:
+def check_names(job: RunJob) -> tuple[str, list[str] | None]:
     """Returns the names of the retriever and the plug-ins for the run.
 
     Raises UsageError for an unknown dataset, configuration of it, or retriever.
     """
     from harness.datasets.registry import choose_config, find
 
-    view = view_arguments(options)
-    _, variant, name = find(options.dataset)
+    view = view_arguments(job.options)
+    _, variant, name = find(job.options.dataset)
     choose_config(variant, view["granularity"], view["text"], view["split"], name)
-    if not options.isolate:  # isolated code is imported in its sandbox only
-        spec = _spec(options)
-        spec.check()
-        options.retriever, options.plugin = spec.name, [*spec.plugins]
-    scoring_choices(options)
-    return options.retriever, options.plugin
+    if job.settings.isolate:
+        return job.options.retriever, job.options.plugin
+    spec = job.spec()
+    return spec.name, [*spec.plugins]
 
 
-def _spec(options: argparse.Namespace) -> RetrieverSpec:
-    params = {**options.params, **parameters(options.param)}
-    return retriever_spec(options, options.retriever, params)
-
-
-def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
+def run_one(job: RunJob) -> tuple[Path, ScoreReport, RunRecord]:
     """Runs and scores, within the timeout; returns the folder, scores.json and run.json."""
-    if options.published:
-        from harness.cli.published import run_published
+    on_backend = job.settings.backend != PROCESSES
+    if job.timeout is None and not on_backend:
+        return _run_here(job)
+    from harness.cli.timeout import run_in_process
 
-        return run_published(options)
-    work = _run_here if options.backend in (None, PROCESSES) else _run_on_backend
-    if options.timeout is None and work is _run_here:
-        return work(options)
-    from harness.cli.timeout import in_time
-
-    return in_time(options, work, apart=True)
+    return run_in_process(job.timeout, _run_on_backend if on_backend else _run_here, job)
 
 
-def _run_on_backend(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
+def _run_on_backend(job: RunJob) -> tuple[Path, ScoreReport, RunRecord]:
     # In a separate process: output of a cluster must not mix with that of the command.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return _run_here(options)
+    return _run_here(job)
 
 
 def _mode(options: argparse.Namespace) -> Mode:
@@ -180,26 +187,23 @@ def _mode(options: argparse.Namespace) -> Mode:
     return Mode.REPLACE if options.overwrite else Mode.NEW
 
 
-def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
+def _run_here(job: RunJob) -> tuple[Path, ScoreReport, RunRecord]:
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.score_folder import score_run
     from harness.runs.run import run
 
-    choices = scoring_choices(options)
-    spec = _spec(options)
-    if not options.isolate:  # isolated code is imported in its sandbox only
-        spec.check()  # reports a wrong name before a long preparation
-    settings = replace(_settings(options), matching=matching_settings(options))
+    options = job.options
+    spec = job.spec()  # reports a wrong name before a long preparation
     start = perf_counter()
     dataset = fitting_dataset(options)
     folder = run(
         dataset,
         spec,
-        settings,
+        job.settings,
         out=Path(options.out or "results"),
         mode=_mode(options),
         quiet=options.quiet or options.json,
         prepare_seconds=perf_counter() - start,
     )
-    scores = score_run(folder, dataset, choices)
+    scores = score_run(folder, dataset, job.choices)
     return folder, scores.report, RunFolder(folder).record

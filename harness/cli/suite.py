@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.config_file import apply_table
 from harness.cli.options import headline_names, only_kinds, scoring_choices
 from harness.cli.output import print_json, refuse
-from harness.cli.published import of_config
-from harness.cli.run_single import check, check_names, file_keys, run_one
-from harness.cli.timeout import in_time
+from harness.cli.published import of_config, run_published
+from harness.cli.run_single import RunJob, check_names, file_keys, run_one
+from harness.cli.timeout import run_in_process
 from harness.errors import HarnessError, PluginError, RunError, TimedOutError, UsageError
 from harness.io.plugins import provider, provider_or_none
 from harness.io.records import Output, OutputPart
@@ -232,12 +232,12 @@ def run_all(
             print(title, file=sys.stderr, flush=True)
         started = datetime.now(UTC)
         try:
-            folder, report, record = run_one(options)
+            folder, report, record = _run(options)
             if night is not None and not options.published:
                 if options.resume and night.is_of_another_night(folder, record):
                     options = copy.copy(options)
                     options.resume = False  # a run that an earlier list measured is measured again
-                    folder, report, record = run_one(options)
+                    folder, report, record = _run(options)
                 _tell(night, options, folder, report)
         except Exception as error:  # the other runs continue
             why = str(error).splitlines()[0] if isinstance(error, HarnessError) else repr(error)
@@ -263,6 +263,10 @@ def run_all(
             )
         )
     return done
+
+
+def _run(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
+    return run_published(options) if options.published else run_one(RunJob.create(options))
 
 
 def _tell(night: Any, options: argparse.Namespace, folder: Path, report: ScoreReport) -> None:
@@ -347,14 +351,14 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
 
     nightly: Any = provider_or_none("nightly")
     claims = claims_of(next((run.claims for run in runs if run.claims), None))
-    of_systems = [run for run in runs if not run.published]
-    for run in of_systems:
-        check(run)
-    for run in of_systems:
+    for job in [RunJob.create(run) for run in runs if not run.published]:
+        run, limit = job.options, job.timeout and min(job.timeout, 60.0)
         try:
             # Importing code can hang too; the run itself then times out.
             with suppress(TimedOutError):
-                run.retriever, run.plugin = in_time(run, check_names, 60.0)
+                run.retriever, run.plugin = (
+                    run_in_process(limit, check_names, job) if limit else check_names(job)
+                )
         except PluginError as error:  # fails its own runs only; an unknown name ends the suite
             dataset, system = run.series
             print(f"harness: {system} on {dataset} will fail: {error}", file=sys.stderr)

@@ -8,7 +8,6 @@ process without a word.
 
 from __future__ import annotations
 
-import argparse
 import os
 import pickle
 import re
@@ -46,23 +45,7 @@ def seconds(text: str, option: str = "timeout") -> float:
     return value
 
 
-def in_time(
-    options: argparse.Namespace,
-    work: Callable[[argparse.Namespace], T],
-    most: float = _MOST,
-    *,
-    apart: bool = False,
-) -> T:
-    """Does the work on a run, in a separate process if it has a timeout, or if `apart`.
-
-    With a timeout it takes at most `most` seconds.
-    """
-    if options.timeout is not None:
-        return within(min(seconds(options.timeout), most), work, options)
-    return within(None, work, options) if apart else work(options)
-
-
-def within(limit: float | None, work: Callable[..., T], *given: Any) -> T:
+def run_in_process(limit: float | None, work: Callable[..., T], *given: Any) -> T:
     """Returns the result of `work` in another process, within `limit` seconds if there is a limit.
 
     Raises TimedOutError if it takes longer, any error of `work`, and RunError if the process ends

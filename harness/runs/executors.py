@@ -1,12 +1,12 @@
 """Executors of the work items of a run: this process, several, or the backend of a package.
 
 A package adds an executor as an entry point of the group `harness.executors`: a function from a
-`Workload` to a context manager that yields its `Execution`.
+`RunRequest` to a context manager that yields its `Execution`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,8 +17,9 @@ from harness.io import plugins
 from harness.records.run import ClusterRecord
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.request import RunRequest
 from harness.runs.results import WorkItem, WorkResult
-from harness.runs.settings import EXECUTORS, PROCESSES, Settings
+from harness.runs.settings import EXECUTORS, PROCESSES
 from harness.runs.worker import Location, Worker
 
 
@@ -31,23 +32,8 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True)
-class Workload:
-    """Work items over a dataset, for retrievers that are built from `builds`.
-
-    `built` is the retriever of this process, `batch_size` the number of queries per search call.
-    """
-
-    dataset: Dataset
-    settings: Settings
-    builds: RetrieverSpec | Retriever
-    built: Retriever
-    batch_size: int
-    items: Sequence[WorkItem]
-
-
-@dataclass(frozen=True)
 class Execution:
-    """How a workload is executed.
+    """How the work items of a run are executed.
 
     `retriever` is passed to the workers (each builds its own from a spec), `location` is where they
     read the dataset. `batch_size` overrides the number of queries per search call.
@@ -72,38 +58,38 @@ class OpenedDataset:
         return self.dataset
 
 
-ExecutorFactory = Callable[[Workload], AbstractContextManager[Execution]]
+ExecutorFactory = Callable[[RunRequest], AbstractContextManager[Execution]]
 
 
-def execution_of(workload: Workload) -> AbstractContextManager[Execution]:
-    """Returns the execution of a workload by the executor that its settings name.
+def execution_of(request: RunRequest) -> AbstractContextManager[Execution]:
+    """Returns the execution of a run by the executor that its settings name.
 
     Raises PluginError for a package that fails to import.
     """
-    backend = workload.settings.backend
+    backend = request.settings.backend
     if backend == PROCESSES:
-        return local_processes(workload)
+        return local_processes(request)
     entry = plugins.find(EXECUTORS, backend)
     assert entry is not None, "settings refuse other names"
     executor: ExecutorFactory = plugins.load(entry, "executor")
-    return executor(workload)
+    return executor(request)
 
 
 @contextmanager
-def local_processes(workload: Workload) -> Iterator[Execution]:
-    """Executes a workload in this process, or in several if `workers` is above 1."""
-    settings, n = workload.settings, workload.settings.workers or 1
+def local_processes(request: RunRequest) -> Iterator[Execution]:
+    """Executes a run in this process, or in several if `workers` is above 1."""
+    settings, n = request.settings, request.settings.workers or 1
     # This process uses the retriever that is already built. Other processes build their own, and
     # so does a thread for calls with time limits.
     builds_own = n > 1 or settings.limits.in_time
-    retriever = workload.builds if builds_own else workload.built
+    retriever = request.builds if builds_own else request.built
     if n == 1:
-        yield Execution(InProcess(), retriever, OpenedDataset(workload.dataset))
+        yield Execution(InProcess(), retriever, OpenedDataset(request.dataset))
         return
     from harness.datasets.remote_store import DatasetLocation
     from harness.runs.process_pool import ProcessPool
 
-    yield Execution(ProcessPool(n), retriever, DatasetLocation.of(workload.dataset), n)
+    yield Execution(ProcessPool(n), retriever, DatasetLocation.of(request.dataset), n)
 
 
 class InProcess:

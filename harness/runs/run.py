@@ -17,7 +17,7 @@ from harness.io.progress import progress
 from harness.io.records import write_json_record
 from harness.records.run import PhaseSeconds, RunStart
 from harness.retrievers.calls import release
-from harness.runs.executors import Execution, Workload, execution_of
+from harness.runs.executors import Execution, execution_of
 from harness.runs.folder.checkpoint import Checkpoint, CheckpointWriter
 from harness.runs.folder.run_folder import RunFolder, empty_haystacks, note_in
 from harness.runs.folder.run_state import CHECKPOINT, Mode, RunStore, remove_empty
@@ -135,10 +135,7 @@ def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution
     """Runs the remaining items and adds each result to the checkpoint."""
     settings, resumed = request.settings, len(checkpoint.answered)
     rest = checkpoint.remaining(request.items)
-    workload = Workload(
-        request.dataset, settings, request.builds, request.built, request.batch_size, request.items
-    )
-    with execution_of(workload) as execution:
+    with execution_of(request) as execution:
         budget, at_once = Budget(settings.max_usd), (execution.workers, settings.concurrency)
         cut_off = sum(checkpoint.cut_off)
         usage = RunUsage(budget, settings.prices, checkpoint.done, rest, at_once, cut_off)

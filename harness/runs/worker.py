@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 class WorkerOptions:
     """Options of a worker's calls to its retriever.
 
-    `batch_size` None: the retriever's own. `system` identifies the retriever in the index cache;
-    see `ingest`. `concurrency`: number of concurrent `search` calls.
+    `batch_size`: queries in each `search` call, `concurrency`: concurrent calls. `system`
+    identifies the retriever in the index cache; see `ingest`.
     """
 
     k: int
     seed: int = 0
     exclude_self: bool = False
-    batch_size: int | None = None
+    batch_size: int = 1
     system: Mapping[str, object] | None = None
     require_cached_index: bool = False
     concurrency: int = 1
@@ -104,7 +104,7 @@ class Worker:
             return
         if has_usage(result):
             result = yield from self._part(result)
-        size = self._options.batch_size or int(getattr(state.retriever, "batch_size", 1))
+        size = self._options.batch_size
         parts = [item.queries[at : at + size] for at in range(0, len(item.queries), size)]
         given = monotonic()
         for answers in self._searches(state, parts):
@@ -125,7 +125,7 @@ class Worker:
         self.begun = WorkResult(result.item, result.haystack, [], process=result.process)
         return self.begun
 
-    def whole(self, item: WorkItem) -> WorkResult:
+    def run_item(self, item: WorkItem) -> WorkResult:
         """Returns the results of an item at once."""
         first, *more = self(item)
         for part in more:

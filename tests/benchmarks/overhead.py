@@ -84,13 +84,13 @@ def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     retriever.calls.clear()
     worker = Worker(DatasetLocation.of(dataset), retriever, WorkerOptions(k=10))
     planned = work_items(dataset, choose_queries(dataset, None, 0), 0)
-    worker.whole(planned[0])  # opens the dataset
+    worker.run_item(planned[0])  # opens the dataset
     retriever.spent = before = after = read = 0.0
     retriever.calls.clear()
     documents = 0
     for unit in planned[1:]:
         start = process_time()
-        outcome = worker.whole(unit)
+        outcome = worker.run_item(unit)
         end = process_time()
         documents += outcome.documents
         for called, returned in retriever.calls:

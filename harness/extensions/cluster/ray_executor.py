@@ -35,9 +35,9 @@ from harness.io.progress import progress
 from harness.records.run import ClusterRecord, Params
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.executors import Execution, InProcess, Workload
+from harness.runs.executors import Execution, InProcess
 from harness.runs.provenance import file_digests, versions
-from harness.runs.request import QUERIES_PER_ITEM
+from harness.runs.request import QUERIES_PER_ITEM, RunRequest
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.worker import Worker
 
@@ -64,12 +64,12 @@ _TO_CLOSE = 10.0
 
 
 @contextmanager
-def ray_cluster(workload: Workload) -> Iterator[Execution]:
-    """Runs a workload on a cluster, connected while the block runs."""
-    settings, dataset = workload.settings, workload.dataset
-    location, builds = DatasetLocation.of(dataset), workload.builds
-    haystacks = {item.haystack for item in workload.items}
-    in_shards = len(haystacks) == 1 and can_be_cut(workload.built)
+def ray_cluster(request: RunRequest) -> Iterator[Execution]:
+    """Executes a run on a cluster, connected while the block runs."""
+    settings, dataset = request.settings, request.dataset
+    location, builds = DatasetLocation.of(dataset), request.builds
+    haystacks = {item.haystack for item in request.items}
+    in_shards = len(haystacks) == 1 and can_be_cut(request.built)
     with connected_cluster(settings.backend_options, SHARD if in_shards else TASK) as ray:
         location.put()
         n = settings.workers or ray.processors
@@ -77,7 +77,7 @@ def ray_cluster(workload: Workload) -> Iterator[Execution]:
             yield Execution(Haystacks(ray, n), builds, location, n, ray.about())
             return
         n = max(1, min(n, *map(dataset.haystack_size, haystacks)))
-        shards = Shards(ray, n, (builds, settings.seed, workload.batch_size, location))
+        shards = Shards(ray, n, (builds, settings.seed, request.batch_size, location))
         about = replace(ray.about(), shards=n)
         try:
             yield Execution(InProcess(), shards, location, n, about, shards.batch_size)
@@ -261,7 +261,7 @@ def _run(name: str, held: Sequence[Any], said: Told, item: WorkItem) -> WorkResu
             _kept.clear()
             said.settle()
             _kept[name] = ray.get(held[0])
-        result = _kept[name].whole(item)
+        result = _kept[name].run_item(item)
         _kept[name].release()  # this process may not get another task
     except HarnessError as error:
         return error
