@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.datasets import progress as module
+from harness.io import progress as module
 from harness.io.progress import duration, progress
 
 

@@ -17,7 +17,7 @@ from harness.runs.run import run
 from harness.runs.settings import Settings
 
 FIRST = '''
-from harness.retrievers.registry import register_retriever
+from harness.io.plugins import register_retriever
 
 class First:
     """The first document in the order of their texts."""
