@@ -15,6 +15,7 @@ from harness.io.terminal import SafeStream
 
 _MODULES = (
     *("harness.cli.suite", "harness.cli.run_summary"),
+    "harness.extensions.answers.command_output",
     "harness.extensions.answers.commands.semantic",
     "harness.extensions.labelling.reports",
     "harness.extensions.online.monitor.records",

@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING
 from harness.cli.options import add_results, number, prices, run_folder
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, suggest
-from harness.io.records import Output, OutputPart
-from harness.records.answers import AnswersRecord, ConditionEstimate
-from harness.records.scores import ScoreReport
 
 if TYPE_CHECKING:
     from harness.datasets.reader import Dataset
     from harness.extensions.answers.answering.answer import AnswerJob, AnswerPlan
     from harness.extensions.answers.answering.client import RequestOptions
-    from harness.records.answers import Baseline
+    from harness.records.answers import AnswersRecord, Baseline
 
 _BASELINES: tuple[Baseline, ...] = ("none", "newest", "random", "evidence")
 _READER_OPTIONS = (
@@ -32,32 +29,6 @@ _READER_OPTIONS = (
     *("max_usd", "prices", "dry_run"),
 )
 _FILE_OPTIONS = ("dataset", "granularity", "name", "repeats", "strict")
-
-
-class AnswersResult(OutputPart):
-    """A folder of answers: answers.json and scores.json."""
-
-    folder: str
-    answers: AnswersRecord
-    scores: ScoreReport
-
-
-class AnswerOutput(Output, tag="harness.answer/1"):
-    """Output of harness answer."""
-
-    results: list[AnswersResult]
-
-
-class JudgeOutput(Output, tag="harness.judge/1"):
-    """Output of harness judge."""
-
-    results: list[AnswersResult]
-
-
-class AnswerPlanOutput(Output, tag="harness.answer-plan/1"):
-    """Output of harness answer --dry-run."""
-
-    conditions: list[ConditionEstimate]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -208,6 +179,7 @@ def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
     from harness.extensions.answers.answering.answer import mean_tokens
     from harness.extensions.answers.answering.client import ModelClient
     from harness.io.terminal import grid
+    from harness.records.answers import ConditionEstimate
 
     client = ModelClient(job.options, home())
     estimates = []
@@ -226,6 +198,8 @@ def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
     finally:
         client.close()
     if options.json:
+        from harness.extensions.answers.command_output import AnswerPlanOutput
+
         print_json(AnswerPlanOutput(conditions=estimates))
     elif not options.quiet:
         rows = [
@@ -294,6 +268,12 @@ def print_answers(options: argparse.Namespace, command: str, folders: Sequence[P
 
     answered = AnsweredTables.read(folders)
     if options.json:
+        from harness.extensions.answers.command_output import (
+            AnswerOutput,
+            AnswersResult,
+            JudgeOutput,
+        )
+
         found = [
             AnswersResult(folder=str(one.folder), answers=one.record, scores=one.scores)
             for one in answered
