@@ -13,10 +13,10 @@ HARNESS = ROOT / "harness"
 
 LINES = {
     "adapters": 5_870,
-    "harness/analysis": 7_308,  # with compare's two widths
-    "harness/cli": 5_267,  # with the groups of the options of run, and ir_metadata
-    "harness/datasets": 3_703,  # with croissant.json
-    "harness/extensions/answers": 5_770,
+    "harness/analysis": 7_315,  # with compare's two widths
+    "harness/cli": 5_200,  # with the groups of the options of run, and ir_metadata
+    "harness/datasets": 3_620,  # with croissant.json
+    "harness/extensions/answers": 5_810,
     "harness/extensions/cluster": 800,
     "harness/extensions/dense": 1_680,
     "harness/extensions/integrations": 3_431,  # with Croissant and ir_metadata
@@ -24,14 +24,14 @@ LINES = {
     "harness/extensions/online": 7_040,
     "harness/extensions/sandbox": 550,
     "harness/extensions/site": 2_660,
-    "harness/io": 1_678,
+    "harness/io": 1_840,
     "harness/records": 1_490,
     "harness/reports": 2_315,
-    "harness/retrievers": 5_290,
+    "harness/retrievers": 5_240,
     "harness/runfiles": 2_550,
     "harness/runs": 6_022,  # with the cache of lists of runs, and ir_metadata
-    "harness/scoring": 6_386,
-    "harness/stats": 3_165,
+    "harness/scoring": 6_400,
+    "harness/stats": 2_770,
     "harness/testing": 1_770,
 }
 """The most lines of Python in each package. Whoever removes lines may lower them."""
