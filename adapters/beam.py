@@ -271,7 +271,9 @@ class _BeamChat:
         if ability is Ability.ABSTENTION and "source_chat_ids" not in question:
             return
         if "source_chat_ids" not in question:
-            raise UsageError(f"{where}: the field 'source_chat_ids' is missing; add it")
+            refuse_near(question, "source_chat_ids", where)
+            self._out.repair("questions without source_chat_ids: kept, without judgements", id_)
+            return
         named = question["source_chat_ids"]
         if kind == "knowledge_update" and self._config.granularity == "turn":
             # A session holds many messages, so it has no single validity.

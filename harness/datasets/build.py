@@ -160,6 +160,8 @@ def _raw_record(name: str, path: Path, raw: SourceFiles) -> RawFile:
         status = "pinned"
     elif remote and _REVISION.match(remote.url) and path.is_relative_to(raw.downloads):
         status = "revision"
+    elif not (remote.sha256 or remote.md5 if remote else published):
+        status = "unchecked"
     stat = path.stat()
     return RawFile(
         name=name,
@@ -172,7 +174,7 @@ def _raw_record(name: str, path: Path, raw: SourceFiles) -> RawFile:
 
 
 def _warn_unknown(manifest: Manifest) -> None:
-    unknown = [raw for raw in manifest.raw if raw.status != "pinned"]
+    unknown = [raw for raw in manifest.raw if raw.status == "unknown"]
     for raw in unknown[:_SHOWN]:
         _log.warning(
             f"warning: {raw.path} (sha256 {raw.sha256[:12]}...) is not a published file of "
@@ -180,3 +182,9 @@ def _warn_unknown(manifest: Manifest) -> None:
         )
     if len(unknown) > _SHOWN:
         _log.warning(f"warning: nor are {len(unknown) - _SHOWN} other files of it")
+    unchecked = [raw for raw in manifest.raw if raw.status == "unchecked"]
+    if unchecked:
+        _log.warning(
+            f"note: {len(unchecked)} of {len(manifest.raw)} files of {manifest.name} are unchecked:"
+            f" no checksum is published for them (first: {unchecked[0].path})"
+        )

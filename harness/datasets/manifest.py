@@ -100,7 +100,8 @@ class RawFile(Record):
     """A raw file that the dataset was made from.
 
     `status`: `pinned` (hash as published), `revision` (from a pinned revision of the hub, where no
-    hash is published), or `unknown`.
+    hash is published), `unchecked` (a local copy where no hash is published), or `unknown` (another
+    hash than the published one).
     """
 
     name: str
@@ -147,8 +148,11 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
 
     @property
     def published(self) -> bool | None:
-        """`official`; None for the user's own files, which are not published."""
-        return None if self.own_files else self.official
+        """`official`; None for the user's own files, and for files without a published hash."""
+        states = {raw.status for raw in self.raw}
+        if self.own_files or ("unchecked" in states and "unknown" not in states):
+            return None
+        return self.official
 
     @property
     def ids_only(self) -> bool:

@@ -49,12 +49,18 @@ def verify(dataset: Dataset) -> list[Finding]:
             continue
         found = digest(path)
         right = found == raw.sha256
-        kind = "the published file" if raw.status != "unknown" else "not a published file"
+        kind = _KINDS.get(raw.status, "the published file")
         note = f"unchanged since it was prepared, {kind}"
         if not right:
             note = f"changed since it was prepared: sha256 is {found[:16]}"
         findings.append(Finding(what=raw.path, ok=right, message=note))
     return findings
+
+
+_KINDS = {
+    "unknown": "not a published file",
+    "unchecked": "unchecked: the publisher gives no checksum",
+}
 
 
 def _fingerprint(folder: Path, files: Collection[str]) -> str:

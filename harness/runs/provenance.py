@@ -165,7 +165,7 @@ def repeat_command(
     m = dataset.manifest
     view = {"dataset": m.name, "granularity": m.granularity, "text": m.text, "split": m.split}
     words = ["harness", "run"]
-    if m.published is False or m.own_files:
+    if not m.published:
         view["source"] = "SOURCE"  # the user's files, which the fingerprint identifies
     for option, value in {**view, "retriever": retriever.name, "k": k}.items():
         words += [f"--{option}", str(value)]

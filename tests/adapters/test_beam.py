@@ -229,6 +229,21 @@ def test_updates_that_cannot_be_ordered_are_counted(home: Path, tmp_path: Path) 
     assert mends(dataset, "one of the two is not identified") == 2
 
 
+def test_a_question_without_source_chat_ids_is_counted_and_the_files_are_unchecked(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions = asked()
+    del questions["summarization"][0]["source_chat_ids"]
+    source = put(tmp_path / "chats" / "500K" / "1", [batch(1, 0)], questions)
+    dataset = open_dataset("beam/500k", source=source)
+    assert mends(dataset, "without source_chat_ids") == 1
+    assert (dataset.manifest.official, dataset.manifest.published) == (False, None)
+    assert {raw.status for raw in dataset.manifest.raw} == {"unchecked"}
+    said = capsys.readouterr().err
+    assert "2 of 2 files of beam/500k are unchecked: no checksum is published" in said
+    assert "is not a published file" not in said
+
+
 def test_what_was_downloaded_from_the_pinned_commit_is_the_publishers(
     home: Path, tmp_path: Path
 ) -> None:
@@ -275,7 +290,12 @@ def test_a_folder_of_another_tier_or_of_none_is_refused(
         (lambda c, q: q.pop("summarization"), "the field 'summarization' is missing"),
         (lambda c, q: q.update(riddles=[]), "'riddles' is not one of abstention"),
         (lambda c, q: q["summarization"][0].pop("question"), "'question' is missing"),
-        (lambda c, q: q["summarization"][0].pop("source_chat_ids"), "'source_chat_ids' is missing"),
+        (
+            lambda c, q: q["summarization"][0].update(
+                source_chat_id=q["summarization"][0].pop("source_chat_ids")
+            ),
+            "did you mean source_chat_ids?",
+        ),
         (
             lambda c, q: q["summarization"][0].update(source_chat_ids=["all"]),
             "'all' in source_chat_ids is not a message id",

@@ -21,16 +21,19 @@ _PREPARED = {
     "locomo": ("locomo", "locomo/locomo10.json"),
     "scifact": ("beir/scifact", "beir/scifact"),
     "realtalk": ("realtalk", "realtalk"),
+    "devmembench": ("devmembench", "devmembench"),
 }
 _ARCHIVES = {
     "beam": ("beam/100k", "beam/beam_100k.tar.gz"),
     "realmem": ("realmem", "realmem/realmem.tar.gz"),
+    "memdaily": ("memdaily", "memdaily/memdaily.tar.gz"),
 }
 _BESIDE = {
     "audit": ("errors.json", "locomo/audit_errors.json"),
     "scifact-files": ("scifact", "beir/scifact"),
 }
-NEEDS = ("runs", "locomo", "scifact", "realtalk", "longmemeval", "minilm", *_ARCHIVES, *_BESIDE)
+_LOCOMO_PLUS = ("locomo-plus/locomo_plus.json", "locomo/locomo10.json")
+NEEDS = ("runs", "longmemeval", "minilm", "locomo-plus", *_PREPARED, *_ARCHIVES, *_BESIDE)
 _RUNS = ("bm25", "tfidf")
 
 
@@ -56,6 +59,12 @@ def supply(needs: Sequence[str], folder: Path, data: Path | None) -> Iterator[st
             name, file = _ARCHIVES[need]
             source = _unpacked(data / file)
             yield f"harness datasets prepare {name} --quiet --source '{source}'"
+        if need == "locomo-plus":
+            assert data is not None
+            (folder / "raw").mkdir()
+            for file in _LOCOMO_PLUS:
+                (folder / "raw" / Path(file).name).symlink_to(data / file)
+            yield "harness datasets prepare locomo-plus --quiet --source raw"
 
 
 @cache
