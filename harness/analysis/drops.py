@@ -1,8 +1,9 @@
-"""Tests whether any numbers of a run fell below those of a baseline.
+"""Tests whether numbers of a run dropped by more than a margin below those of a baseline.
 
-All numbers are one family, of any protocol, metric and slice. They are means over the same queries,
-so the same signs are flipped for all of them, and the correction depends on how different they are
-(`harness.stats.joint`; t tests for fewer than ten haystacks).
+Each drop is tested in both directions (`harness.stats.margin`): is it shown to be larger than
+`max_drop`, or to be smaller? All tests for larger drops are one family, corrected by Holm's method,
+so a gate fails by chance with a probability of at most alpha. The others need no correction: a gate
+passes only if all of its drops are shown to be smaller (an intersection-union test).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -23,85 +25,98 @@ from harness.analysis.scored_run import (
     require_depth,
 )
 from harness.errors import UsageError
-from harness.stats.joint import joint_tests
+from harness.io.terminal import count_of
+from harness.stats.margin import MIN_CLUSTERS, MarginTest, margin_tests
 from harness.stats.paired import EQUAL
+from harness.stats.proportions import holm
 
 Place = tuple[Block, str, str]
-"""Protocol and unit, metric, slice."""
+"""Protocol and level, metric, slice."""
+
+
+class GateOutcome(StrEnum):
+    """The outcome of a check; a threshold is never inconclusive."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True)
 class Drop:
     """One number before and now, over the queries with a value in both runs.
 
-    `p` is one-sided (did it fall?), and corrected for all `tests` drops; `least` is the smallest
-    possible p, for a fall from 1 to 0 in all `clusters` of `cluster_by` (queries, haystacks), with
-    the other drops as they are. `detectable` is the smallest drop that this test shows with 80%
-    power, NaN if unknown (`JointTest`).
+    `test` has the interval of the drop. `p_above` is small if the drop is larger than `max_drop`,
+    corrected for all `tests` of the family; `test.p_below` if it is smaller.
     """
 
     before: float
-    now: float
-    p: float
-    least: float
-    clusters: int
+    max_drop: float
+    test: MarginTest
+    p_above: float
     cluster_by: str
     tests: int
-    detectable: float
     alpha: float
 
     @property
-    def fell(self) -> float:
-        """Size of the drop; below 0 for a rise."""
-        return self.before - self.now
+    def now(self) -> float:
+        """The number of the new run."""
+        return self.before - self.test.mean
 
     @property
-    def open(self) -> bool:
-        """Whether it changed, but not even a fall from 1 to 0 would be significant."""
-        return abs(self.fell) > EQUAL and not self.shown and self.least > self.alpha
-
-    @property
-    def shown(self) -> bool:
-        """Whether the drop is significant."""
-        return self.p <= self.alpha
+    def outcome(self) -> GateOutcome:
+        """Fails a drop shown to be larger than `max_drop`; passes one shown to be smaller."""
+        if self.p_above <= self.alpha or not self.test.clusters:
+            return GateOutcome.FAIL
+        decided = self.test.p_below <= self.alpha
+        return GateOutcome.PASS if decided else GateOutcome.INCONCLUSIVE
 
     def __str__(self) -> str:
-        """The result, and the smallest drop that could have been shown."""
-        family = f"{self.tests} drops together, " if self.tests > 1 else ""
-        said = f"{self.before:.4f} -> {self.now:.4f}, {0.0 - self.fell:+.4f}, p {self.p:.4f}"
-        return f"{said} ({family}{self.clusters} {self.cluster_by}); {self.could_show}"
-
-    @property
-    def could_show(self) -> str:
-        """The smallest drop that could have been shown, or the reason why none could."""
-        if self.open:
-            return f"nothing could have been shown (least p {self.least:.3g})"
-        if self.detectable <= 1:
-            return f"could have shown {self.detectable:.4f}"
-        same = abs(self.fell) <= EQUAL
-        return "the same in both" if same else "the detectable drop is not known"
-
-    @property
-    def remedy(self) -> str:
-        """What to do if nothing could have been shown."""
-        remedy = f"take more {self.cluster_by}"
-        if self.cluster_by == "haystacks":
-            remedy += ', or cluster_by = "queries" if questions to one haystack are independent'
-        return remedy
+        """The drop against the allowed one, in a sentence."""
+        size, test = self.test.mean, self.test
+        if not test.clusters:
+            return "not measurable: no query has a value in both runs"
+        text = f"did not change ({self.before:.4f})"
+        if abs(size) > EQUAL:
+            word = "dropped" if size > 0 else "rose"
+            text = f"{word} by {abs(size):.4f} ({self.before:.4f} -> {self.now:.4f})"
+        larger = size > self.max_drop
+        against = f"{'more' if larger else 'less'} than the allowed {self.max_drop:g}"
+        over = count_of(test.clusters, self.cluster_by)
+        if test.undecided:
+            return (
+                f"{text}, {against}; {over} are too few for a test (at least {MIN_CLUSTERS} of "
+                'equal size): use more, or cluster_by = "queries" if questions to one haystack are '
+                "independent"
+            )
+        p = self.p_above if larger else test.p_below
+        shown = f"p = {p:.4f}" if p >= 0.0001 else "p < 0.0001"
+        if larger and self.tests > 1:
+            shown += f" for {self.tests} tests"
+        interval = f"{1 - 2 * self.alpha:.0%} interval {test.low:.4f} to {test.high:.4f}"
+        shown += f", {interval}, {over}"
+        if self.outcome is GateOutcome.INCONCLUSIVE:
+            return f"{text}, {against}, but not significantly ({shown})"
+        return f"{text}, significantly {against} ({shown})"
 
 
 def drops(
-    before: ScoredRun, now: ScoredRun, places: Sequence[Place], cluster_by: str, alpha: float
+    before: ScoredRun,
+    now: ScoredRun,
+    places: Sequence[Place],
+    max_drops: Sequence[float],
+    cluster_by: str,
+    alpha: float,
 ) -> list[Drop]:
-    """Compare these numbers of two runs, query by query, as one family.
+    """Compares these numbers of two runs, query by query, as one family.
 
     `cluster_by` are the independent units, as in a comparison. Raises UsageError for other units,
-    for runs that do not compare, and for numbers that one of them lacks.
+    for runs that cannot be compared, and for numbers that one of them lacks.
     """
     blocks = list(dict.fromkeys(block for block, _, _ in places))
     if apart := differing(essentials((before, now), blocks)):
         names = f"{before.folder} / {now.folder}"
-        raise UsageError(f"these runs do not compare ({names}): {'; '.join(map(str, apart))}")
+        raise UsageError(f"these runs cannot be compared ({names}): {'; '.join(map(str, apart))}")
     for block, metric, _ in places:
         require_depth((before, now), block, metric)
     about = before.rows(blocks[0])
@@ -110,23 +125,41 @@ def drops(
         np.stack([_values(run, place, about.queries) for place in places], axis=1)
         for run in (before, now)
     )
-    return drops_of(a, b, clusters, "queries" if clusters is None else "haystacks", alpha)
+    over = "queries" if clusters is None else "haystacks"
+    return drops_of(a, b, max_drops, clusters, over, alpha)
 
 
 def drops_of(
-    before: Values, now: Values, clusters: Sequence[str] | None, cluster_by: str, alpha: float
+    before: Values,
+    now: Values,
+    max_drops: Sequence[float],
+    clusters: Sequence[str] | None,
+    cluster_by: str,
+    alpha: float,
 ) -> list[Drop]:
-    """`drops` of matrices (queries, numbers), NaN for missing values."""
+    """Returns the `drops` of matrices (queries, numbers), NaN for missing values."""
     differences = before - now
     differences[np.abs(differences) <= EQUAL] = 0.0
-    lacking = np.isnan(differences)
-    found = []
-    for at, test in enumerate(joint_tests(differences, clusters, one_sided=True, level=1 - alpha)):
-        both = ~lacking[:, at]
-        was, now_is = (float(x[both, at].mean()) if both.any() else math.nan for x in (before, now))
-        family = (cluster_by, differences.shape[1], test.detectable, alpha)
-        found.append(Drop(was, now_is, test.p, test.least, test.clusters, *family))
-    return found
+    tests = margin_tests(differences, max_drops, clusters, alpha=alpha)
+    both = ~np.isnan(differences)
+    means = [
+        float(before[both[:, at], at].mean()) if test.clusters else math.nan
+        for at, test in enumerate(tests)
+    ]
+    return corrected_drops(tests, means, max_drops, [cluster_by] * len(tests), alpha)
+
+
+def corrected_drops(
+    tests: Sequence[MarginTest],
+    before: Sequence[float],
+    max_drops: Sequence[float],
+    cluster_by: Sequence[str],
+    alpha: float,
+) -> list[Drop]:
+    """Returns the drops of tests, with Holm's correction of `p_above` over all of them."""
+    p = holm([1.0 if math.isnan(test.p_above) else test.p_above for test in tests]).tolist()
+    columns = zip(before, max_drops, tests, p, cluster_by, strict=True)
+    return [Drop(*column, tests=len(tests), alpha=alpha) for column in columns]
 
 
 def _values(run: ScoredRun, place: Place, order: Sequence[str]) -> Values:

@@ -6,6 +6,7 @@ For example:
     failed = 0                             # queries that may fail
     alpha = 0.05                           # for all drops, as one family
     cluster_by = "auto"                    # independent units: haystacks, queries, auto
+    allow_inconclusive = false             # true: only failed checks fail the gate
 
     [[at_least]]
     metric = "recall@10"
@@ -18,11 +19,11 @@ For example:
 
     [[no_drop]]
     metric = "recall@10"
-    max_drop = 0.02                        # a significant drop beyond this fails
+    max_drop = 0.02                        # the largest drop that does not matter
     slice = "all"
 
-Checks are printed, or written as JUnit XML for CI services. A check passes, fails, or is
-inconclusive (`open`) if there are too few independent units to show any drop.
+A check passes or fails. A drop is inconclusive if the data show neither that it is larger than
+`max_drop` nor that it is smaller.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from xml.etree import ElementTree
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from harness.analysis.drops import Drop, drops
+from harness.analysis.drops import Drop, GateOutcome, drops
 from harness.analysis.scored_run import Block, ScoredRun
 from harness.errors import UsageError, suggest
 from harness.io.files import disk_errors, write_bytes
@@ -81,9 +82,9 @@ class GateMaximum(GateThreshold):
 
 
 class NoDrop(NumberRule):
-    """A number must not fall below the baseline's by more than `max_drop`."""
+    """A number must not drop below the baseline's by more than `max_drop`."""
 
-    max_drop: float = 0.0
+    max_drop: Annotated[float, Meta(gt=0, le=1)]
 
 
 R = TypeVar("R", bound=NumberRule)
@@ -93,6 +94,7 @@ class GateRules(Record):
     """The TOML file of a gate.
 
     `alpha` is for all drops together, `cluster_by` are the independent units, as in a comparison.
+    With `allow_inconclusive`, inconclusive checks do not change the exit status.
     """
 
     at_least: list[GateMinimum] = field(default_factory=list)
@@ -102,6 +104,7 @@ class GateRules(Record):
     failed: Annotated[int, Meta(ge=0)] = 0
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     cluster_by: str = "auto"
+    allow_inconclusive: bool = False
 
     @property
     def thresholds(self) -> list[GateThreshold]:
@@ -115,7 +118,7 @@ class GateRules(Record):
 
     @classmethod
     def read(cls, path: Path) -> GateRules:
-        """Read rules. Raises UsageError for a file that is missing, broken or without checks."""
+        """Reads rules. Raises UsageError for a file that is missing, broken or without checks."""
         rules = read_toml_record(path, cls, "--config")
         if not rules.thresholds and not rules.no_drop:
             raise UsageError(
@@ -143,29 +146,24 @@ def _canonical(rules: Sequence[R]) -> list[R]:
 
 @dataclass(frozen=True)
 class GateResult:
-    """The outcome of one rule, with the `signature` of its number.
-
-    `open`: no drop could have been significant. Such a check is inconclusive; it has `passed` if
-    the number did not fall by more than the allowed amount.
-    """
+    """The outcome of one rule, with the `signature` of its number."""
 
     rule: str
-    passed: bool
+    outcome: GateOutcome
     message: str
     signature: str = ""
-    open: bool = False
 
-    @property
-    def outcome(self) -> str:
-        """`pass`, `FAIL` or `open`."""
-        return "open" if self.open else "pass" if self.passed else "FAIL"
+
+def _result(rule: str, passed: bool, message: str, signature: str = "") -> GateResult:
+    outcome = GateOutcome.PASS if passed else GateOutcome.FAIL
+    return GateResult(rule, outcome, message, signature)
 
 
 def gate(folder: Path, rules: GateRules, baseline: Path | None = None) -> list[GateResult]:
-    """Check a run folder.
+    """Checks a run folder.
 
-    Raises UsageError for unknown metrics and slices, for a missing baseline, and for one that does
-    not compare.
+    Raises UsageError for unknown metrics and slices, for a missing baseline, and for one that
+    cannot be compared.
     """
     run = ScoredRun.read(folder)
     checks = [failed_check(run, rules.failed)]
@@ -173,40 +171,38 @@ def gate(folder: Path, rules: GateRules, baseline: Path | None = None) -> list[G
     before = baseline or rules.baseline_folder
     if not rules.no_drop and before:
         raise UsageError(
-            f"the baseline {before} would be compared with nothing: add a "
-            '[[no_drop]] rule (metric = "recall@10"), or leave it out'
+            f"no rule uses the baseline {before}: add a [[no_drop]] rule "
+            '(metric = "recall@10", max_drop = 0.02), or omit the baseline'
         )
     if rules.no_drop:
         if before is None:
-            raise UsageError("no_drop needs a baseline: name its run folder with --baseline")
+            raise UsageError("[[no_drop]] needs a baseline: name its run with --baseline")
         checks += _no_drops(run, before, rules)
     return checks
 
 
 def failed_check(run: ScoredRun, allowed: int) -> GateResult:
-    """Check the number of failed queries."""
+    """Checks the number of failed queries."""
     failed, asked = run.scores.queries.failed, run.scores.queries.asked
-    return GateResult(f"failed queries <= {allowed}", failed <= allowed, f"{failed} of {asked}")
+    return _result(f"failed queries <= {allowed}", failed <= allowed, f"{failed} of {asked}")
 
 
 def threshold_check(run: ScoredRun, rule: GateThreshold) -> GateResult:
-    """Check one number against its bound. Raises UsageError if the run does not have it."""
+    """Checks one number against its bound. Raises UsageError if the run does not have it."""
     result = result_of(run, rule)[1]
     sign = ">=" if rule.above else "<="
     name = f"{rule.name} {sign} {rule.value:g}"
     value = result.value
     if value is None:
-        return GateResult(
-            name, False, "not measurable: the rankings are too short", result.signature
-        )
+        return _result(name, False, "not measurable: the rankings are too short", result.signature)
     passed = value >= rule.value if rule.above else value <= rule.value
     interval = result.interval
     between = f", 95% {interval.low:.4f} to {interval.high:.4f}" if interval else ""
-    return GateResult(name, passed, f"{value:.4f}{between}, n {result.n}", result.signature)
+    return _result(name, passed, f"{value:.4f}{between}, n {result.n}", result.signature)
 
 
 def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
-    """The number of a rule, with its protocol and level.
+    """Returns the number of a rule, with its protocol and level.
 
     By default of the first protocol at the run's granularity that has its metric. Raises UsageError
     if none has.
@@ -235,69 +231,58 @@ def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
 
 
 def _no_drops(run: ScoredRun, baseline: Path, rules: GateRules) -> list[GateResult]:
-    """Check all drops as one family, of any metrics and slices."""
+    """Checks all drops as one family, of any metrics and slices."""
     places = [(result_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drop]
-    found = drops(ScoredRun.read(baseline), run, places, rules.cluster_by, rules.alpha)
-    pairs = zip(rules.no_drop, found, strict=True)
-    return [
-        drop_check(
-            f"{rule.name} not below {baseline.name} by {rule.max_drop:g}", drop, rule.max_drop
-        )
-        for rule, drop in pairs
-    ]
+    allowed = [rule.max_drop for rule in rules.no_drop]
+    before = ScoredRun.read(baseline)
+    found = drops(before, run, places, allowed, rules.cluster_by, rules.alpha)
+    return [drop_check(rule.name, drop) for rule, drop in zip(rules.no_drop, found, strict=True)]
 
 
-def may_pass(fell: float, max_drop: float, *, shown: bool, open: bool) -> bool:
-    """Whether a number that `fell` by this amount passes, in gates and nightly lists.
-
-    It does not if it fell by more than `max_drop` and either the drop is significant (`shown`), or
-    none could have been (`open`), since noise is then no explanation.
-    """
-    return not (fell > max_drop and (shown or open))
+def drop_check(name: str, drop: Drop) -> GateResult:
+    """Checks a drop against its `max_drop`: in gates, `assert_quality` and nightly suites."""
+    return GateResult(f"{name} drop <= {drop.max_drop:g}", drop.outcome, str(drop))
 
 
-def drop_check(rule: str, drop: Drop, max_drop: float) -> GateResult:
-    """Check a drop (`may_pass`); open if no drop could have been significant."""
-    if not drop.clusters:
-        return GateResult(rule, False, "not measurable: no query has a value in both")
-    passed = may_pass(drop.fell, max_drop, shown=drop.shown, open=drop.open)
-    more = "" if passed or not drop.open else f", nor that this is noise: {drop.remedy}"
-    return GateResult(rule, passed, f"{drop}{more}", open=drop.open)
-
-
-def status(checks: Sequence[GateResult]) -> int:
-    """Exit status: 1 if a check failed, else 2 if an open check has not passed, else 0."""
-    missed = [check.outcome for check in checks if not check.passed]
-    return 1 if "FAIL" in missed else 2 if missed else 0
+def status(checks: Sequence[GateResult], *, allow_inconclusive: bool = False) -> int:
+    """Returns the exit status: 1 if a check failed, else 3 if one is inconclusive, else 0."""
+    outcomes = {check.outcome for check in checks}
+    if GateOutcome.FAIL in outcomes:
+        return 1
+    return 3 if GateOutcome.INCONCLUSIVE in outcomes and not allow_inconclusive else 0
 
 
 # -- Checks as JUnit XML ---------------------------------------------------------------------------
 
 
-def write_junit(checks: Sequence[GateResult], run: str, path: Path) -> None:
-    """Write a test case per check; open checks are skipped, or errors if they have not passed.
+def write_junit(
+    checks: Sequence[GateResult], run: str, path: Path, *, allow_inconclusive: bool = False
+) -> None:
+    """Writes a test case per check; inconclusive ones are errors, or skipped if allowed.
 
     Raises UsageError if the file cannot be written.
     """
-    found = [(check.outcome, check.passed) for check in checks]
+    kind = {
+        GateOutcome.FAIL: "failure",
+        GateOutcome.INCONCLUSIVE: "skipped" if allow_inconclusive else "error",
+    }
+    kinds = [kind.get(check.outcome) for check in checks]
     counts = {
         "tests": str(len(checks)),
-        "failures": str(found.count(("FAIL", False))),
-        "errors": str(found.count(("open", False))),
-        "skipped": str(found.count(("open", True))),
+        "failures": str(kinds.count("failure")),
+        "errors": str(kinds.count("error")),
+        "skipped": str(kinds.count("skipped")),
     }
     suites = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "harness gate", **counts})
-    for check in checks:
+    for check, name in zip(checks, kinds, strict=True):
         case = ElementTree.SubElement(suite, "testcase", {"classname": run, "name": check.rule})
-        if check.outcome == "FAIL":
-            failure = ElementTree.SubElement(case, "failure", {"message": check.message})
-            failure.text = check.signature or check.message
-        elif check.outcome == "open":
-            kind = "skipped" if check.passed else "error"
-            ElementTree.SubElement(case, kind, {"message": check.message})
-        else:
+        if name is None:
             ElementTree.SubElement(case, "system-out").text = check.message
+            continue
+        part = ElementTree.SubElement(case, name, {"message": check.message})
+        if name == "failure":
+            part.text = check.signature or check.message
     ElementTree.indent(suites)
     text = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
     with disk_errors(path.parent, "name another file with --junit"):

@@ -1,8 +1,7 @@
-"""Hold a run against thresholds and a baseline.
+"""Check a run against thresholds and a baseline.
 
-Thresholds by metric, ability and slice, and no significant drop against a baseline run. Status 1,
-with a table of what fell, when one is missed. A check is open where no drop could have been shown:
-status 2 when its number fell beyond what is allowed.
+Exit status: 0 if all checks pass, 1 if one fails, 3 if none fails but a drop is inconclusive, 2 for
+wrong use.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from harness.io.records import Output, OutputPart
 if TYPE_CHECKING:
     from harness.analysis.gate import GateResult
 
+_FORMATS = ("table", "markdown", "github", "csv", "json")
+
 
 class GateCheck(OutputPart):
-    """A rule of a gate; `message` is the finding, `signature` that of the number."""
+    """A rule of a gate; `outcome` is pass, fail or inconclusive."""
 
     rule: str
-    passed: bool
+    outcome: str
     message: str
     signature: str
-    open: bool
-    outcome: str
 
 
 class GateOutput(Output, tag="harness.gate/1"):
-    """harness gate."""
+    """harness gate; `passed` if the exit status is 0."""
 
     passed: bool
     checks: list[GateCheck]
@@ -44,57 +43,95 @@ class GateOutput(Output, tag="harness.gate/1"):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
     parser.add_argument("run", metavar="RUN", help="a scored run: its folder or name")
-    parser.add_argument("--config", metavar="FILE.toml", required=True, help="the thresholds")
-    parser.add_argument("--baseline", metavar="RUN", help="the run that it must not fall below")
+    parser.add_argument("--config", metavar="FILE.toml", required=True, help="file of rules")
+    parser.add_argument("--baseline", metavar="RUN", help="run to compare with, for [[no_drop]]")
     add_results(parser)
     parser.add_argument("--junit", metavar="FILE.xml", help="write JUnit XML for CI services")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    form.add_argument("--csv", action="store_true", help="print CSV instead of tables")
-    parser.add_argument("--quiet", action="store_true", help="print what fell or is open alone")
+    form.add_argument(
+        "--format",
+        choices=_FORMATS,
+        default="table",
+        help="form of the output; github: annotations of a workflow",
+    )
+    form.add_argument("--json", action="store_true", help="print JSON, as --format json")
+    parser.add_argument(
+        "--quiet", action="store_true", help="print only failed and inconclusive checks"
+    )
 
 
 def main(options: argparse.Namespace) -> int:
-    """Checks, prints and writes. Returns 1 if a check failed, 2 if an open one has not passed."""
+    """Checks, prints and writes. Returns the exit status of `harness.analysis.gate.status`."""
     from harness.analysis.gate import GateRules, gate, status, write_junit
 
     rules = GateRules.read(Path(options.config))
     folder = run_folder(options, options.run)
     baseline = run_folder(options, options.baseline) if options.baseline else None
     if (before := baseline or rules.baseline_folder) and before.resolve() == folder.resolve():
-        raise UsageError(f"{options.run}: is the run and its baseline too, which shows nothing")
+        raise UsageError(f"{options.run}: is its own baseline; name another run")
     checks = gate(folder, rules, baseline)
+    allowed = rules.allow_inconclusive
+    found = status(checks, allow_inconclusive=allowed)
     if options.junit:
-        write_junit(checks, folder.resolve().name, Path(options.junit))
-    if options.json:
-        found = [GateCheck(**asdict(check), outcome=check.outcome) for check in checks]
-        print_json(GateOutput(passed=not status(checks), checks=found))
-    elif options.csv:
+        name = folder.resolve().name
+        write_junit(checks, name, Path(options.junit), allow_inconclusive=allowed)
+    if options.json or options.format == "json":
+        printed = [GateCheck(**asdict(check)) for check in checks]
+        print_json(GateOutput(passed=not found, checks=printed))
+    elif options.format == "csv":
         import csv
 
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(("outcome", "passed", "rule", "message", "signature"))
-        writer.writerows((c.outcome, c.passed, c.rule, c.message, c.signature) for c in checks)
+        writer.writerow(("outcome", "rule", "message", "signature"))
+        writer.writerows((c.outcome, c.rule, c.message, c.signature) for c in checks)
     else:
-        _show(options.run, checks, quiet=options.quiet)
-    return status(checks)
+        _print(options, checks, allowed)
+    return found
 
 
-def _show(run: str, checks: Sequence[GateResult], *, quiet: bool) -> None:
-    """Prints the table, failed checks first."""
+def _print(options: argparse.Namespace, checks: Sequence[GateResult], allowed: bool) -> None:
+    """Prints failed checks first, then inconclusive ones."""
+    order = ("fail", "inconclusive", "pass")
+    outcomes = [str(check.outcome) for check in checks]
+    words = {"fail": "failed", "inconclusive": "inconclusive"}
+    counts = [f"{outcomes.count(one)} {words[one]}" for one in order[:2] if one in outcomes]
+    passed = f"{outcomes.count('pass')} of {len(checks)} checks passed"
+    line = f"{options.run}: {', '.join([passed, *counts])}"
+    shown = sorted(checks, key=lambda check: order.index(check.outcome))
+    if options.quiet:
+        shown = [check for check in shown if check.outcome != "pass"]
+    if options.format == "github":
+        _annotate(options.run, shown, allowed)
+    elif shown:
+        _tabulate(shown, options.format)
+    if shown or not options.quiet:
+        print(line if options.format == "github" else f"\n{line}")
+
+
+def _tabulate(checks: Sequence[GateResult], form: str) -> None:
     from harness.io.terminal import grid
 
-    opened = [check for check in checks if check.outcome == "open"]
-    shown = sorted(checks, key=lambda check: ("FAIL", "open", "pass").index(check.outcome))
-    if quiet:
-        shown = [check for check in shown if check.outcome != "pass"]
-    if shown:
-        rows = [[check.outcome, check.rule, check.message] for check in shown]
-        print(grid(rows, ["", "rule", "message"], keys=2))
-    for check in shown:
-        if check.outcome == "FAIL" and check.signature:
+    names = ["FAIL" if check.outcome == "fail" else str(check.outcome) for check in checks]
+    rows = [[name, check.rule, check.message] for name, check in zip(names, checks, strict=True)]
+    header = ["outcome", "rule", "message"]
+    if form == "markdown":
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+        print(grid(cells, header, style="github"))
+        return
+    print(grid(rows, header, keys=2))
+    for check in checks:
+        if check.outcome == "fail" and check.signature:
             print(f"{check.rule}: {check.signature}")
-    if shown or not quiet:
-        passed = sum(check.outcome == "pass" for check in checks)
-        left = f", {len(opened)} open: no drop could have been shown" if opened else ""
-        print(f"\n{run}: {passed} of {len(checks)} checks passed{left}")
+
+
+def _annotate(run: str, checks: Sequence[GateResult], allowed: bool) -> None:
+    """Prints workflow commands, which GitHub shows as annotations of a job."""
+    for check in checks:
+        if check.outcome != "pass":
+            warning = allowed and check.outcome == "inconclusive"
+            title = _escaped(f"gate {run}: {check.rule}").replace(":", "%3A").replace(",", "%2C")
+            print(f"::{'warning' if warning else 'error'} title={title}::{_escaped(check.message)}")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -383,7 +383,10 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
             print(f"\n{nightly.render(found, 'terminal')}")
     elif found is not None and found.drops:
         print(f"harness: {nightly.headline(found)}", file=sys.stderr)
-    return status(done) or (int(nightly.status(found)) if found else 0) or left_out
+    dropped = 0
+    if found and plan:
+        dropped = int(nightly.status(found, allow_inconclusive=plan.allow_inconclusive))
+    return status(done) or dropped or left_out
 
 
 def _night(

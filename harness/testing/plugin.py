@@ -63,8 +63,8 @@ class _SessionChecks:
             for check in checks:
                 if check["name"] == "failed queries" and not check["value"]:
                     continue
-                word, colour = ("ok    ", "green") if check["passed"] else ("MISSED", "red")
-                terminalreporter.line(f"  {word} {check['line']}", **{colour: True})
+                colour = {"pass": "green", "FAIL": "red"}.get(check["word"], "yellow")
+                terminalreporter.line(f"  {check['word']:<12} {check['line']}", **{colour: True})
 
 
 def _properties(check: dict[str, Any]) -> list[tuple[str, object]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.analysis.compare.table import slice_masks
-from harness.analysis.drops import drops_of
+from harness.analysis.drops import GateOutcome, drops_of
 from harness.analysis.gate import (
     GateMaximum,
     GateMinimum,
@@ -63,11 +63,10 @@ def assert_quality(
     For a run folder, values are those of `harness gate`: of the first protocol with the metric, at
     the run's granularity, unless `protocol` or `level` select another.
 
-    With `baseline`, another folder or report, the given metrics must not drop by more than
-    `max_drop` (default 0) and significantly (one-sided test, 5% for all together); a threshold of 0
-    checks only this. If there are too few cases or haystacks for a significant drop, any drop of
-    more than `max_drop` fails. More than `max_failed` failed queries (default 0), and values that
-    cannot be measured, fail too.
+    With `baseline`, another folder or report, the drop of each given metric must be shown to be
+    smaller than `max_drop` (one-sided test at 5%, as in `harness gate`); a threshold of 0 checks
+    only this. An inconclusive drop fails too, unless `allow_inconclusive=True`. More than
+    `max_failed` failed queries (default 0), and values that cannot be measured, fail.
 
     Returns every check. Raises AssertionError with the failed checks, their differences, and
     whether these are within noise; UsageError for unknown keywords, invalid thresholds, and metrics
@@ -75,22 +74,29 @@ def assert_quality(
     """
     __tracebackhide__ = True
     try:
-        max_failed, max_drop = thresholds.pop("max_failed", 0), thresholds.pop("max_drop", 0.0)
+        max_failed, max_drop = thresholds.pop("max_failed", 0), thresholds.pop("max_drop", None)
+        allow_inconclusive = bool(thresholds.pop("allow_inconclusive", False))
         if isinstance(max_failed, bool) or not isinstance(max_failed, int) or max_failed < 0:
             raise UsageError(f"max_failed must be a number of queries, not {max_failed!r}")
-        if not isinstance(max_drop, int | float) or not 0 <= max_drop <= 1:
-            raise UsageError(f"max_drop must be from 0 to 1, not {max_drop!r}")
+        if (max_drop is None) != (baseline is None):
+            raise UsageError(
+                "baseline and max_drop, the largest drop that does not matter, need each other: "
+                "assert_quality(run, baseline, recall_at_10=0, max_drop=0.05)"
+            )
         wanted = parse_limits(thresholds, protocol)
         source = source_of(run, qrels, wanted, ability, protocol, level)
         found = [_failed(source, max_failed), *(source.check_limit(limit) for limit in wanted)]
-        if baseline is not None:
+        if max_drop is not None:
+            if not isinstance(max_drop, int | float) or not 0 < max_drop <= 1:
+                raise UsageError(f"max_drop must be above 0 and at most 1, not {max_drop!r}")
             found += _no_drops(source, run, baseline, wanted, max_drop)
     except HarnessError as error:
         # The traceback would only show code of the harness.
         raise error.with_traceback(None) from None
     for heard in LISTENING:
         heard += [one.plain() for one in found]
-    missed = [one for one in found if not one.passed]
+    failures = [GateOutcome.FAIL, *([] if allow_inconclusive else [GateOutcome.INCONCLUSIVE])]
+    missed = [one for one in found if one.outcome in failures]
     if missed:
         raise AssertionError(_message(source.about, found, missed))
     return tuple(found)
@@ -106,9 +112,9 @@ def _failed(source: QualitySource, allowed: int) -> Checked:
         "failed queries",
         allowed,
         above=False,
-        passed=failed <= allowed,
+        outcome=_outcome(failed <= allowed),
         found=Measurement(failed, asked, ""),
-        said=said if failed <= allowed else f"{said} (allowed: {allowed})",
+        message=said if failed <= allowed else f"{said} (allowed: {allowed})",
     )
 
 
@@ -118,7 +124,7 @@ def _no_drops(
     """Checks the drop of each given metric against the baseline."""
     metrics = [limit.name for limit in wanted if limit.above]
     if not metrics:
-        raise UsageError("a baseline needs a metric to compare: recall_at_10=0 asks for no drop")
+        raise UsageError("a baseline needs a metric: recall_at_10=0 checks only its drop")
     if isinstance(source, OfReport) and isinstance(baseline, Report):
         return _report_drops(source.report, baseline, metrics, source.ability, allowed)
     folders = (str, Path)
@@ -142,7 +148,7 @@ def _no_drops(
     ]
     checks = gate(Path(run), GateRules(no_drop=rules), Path(baseline))[1:]
     return [
-        Checked(check.rule, allowed, False, check.passed, Measurement(None, 0, ""), check.message)
+        Checked(check.rule, allowed, False, check.outcome, Measurement(None, 0, ""), check.message)
         for check in checks
     ]
 
@@ -150,11 +156,9 @@ def _no_drops(
 def _report_drops(
     report: Report, before: Report, metrics: list[str], ability: str | None, allowed: float
 ) -> list[Checked]:
-    """Checks the drop of each metric between two reports, by the rule of `harness gate`.
+    """Checks the drop of each metric between two reports, by the tests of `harness gate`.
 
-    A check fails if the mean drops by more than `allowed` and significantly (one-sided test, the
-    metrics as one family), or if there are too few cases for significance. Failed cases count 0.
-    Raises UsageError for reports on other cases.
+    Failed cases count 0. Raises UsageError for reports on other cases.
     """
     ours, theirs = ({case.id: case.relevant for case in one.cases} for one in (report, before))
     if ours != theirs:
@@ -169,22 +173,23 @@ def _report_drops(
         mine = np.array([case.ability == ability for case in report.cases])
         now, then = now[mine], then[mine]
     checks = []
-    for name, drop in zip(metrics, drops_of(then, now, None, "cases", ALPHA), strict=True):
-        title = f"{name}{f' ({ability})' if ability else ''} not below the baseline by {allowed:g}"
-        held = drop_check(title, drop, allowed)
-        value = -drop.fell if drop.clusters else None
-        found = Measurement(value, drop.clusters, "")
-        checks.append(Checked(title, allowed, False, held.passed, found, held.message))
+    allowed_drops = [allowed] * len(metrics)
+    found = drops_of(then, now, allowed_drops, None, "cases", ALPHA)
+    for name, drop in zip(metrics, found, strict=True):
+        check = drop_check(f"{name}{f' ({ability})' if ability else ''}", drop)
+        value = -drop.test.mean if drop.test.clusters else None
+        measured = Measurement(value, drop.test.clusters, "")
+        checks.append(Checked(check.rule, allowed, False, check.outcome, measured, check.message))
     return checks
 
 
 def _message(about: str, found: list[Checked], missed: list[Checked]) -> str:
     """Formats the failed checks with details, and the others in one line each."""
-    lines = [f"retrieval quality of {about}: {len(missed)} of {len(found)} checks missed"]
+    lines = [f"retrieval quality of {about}: {len(missed)} of {len(found)} checks did not pass"]
     for one in missed:
         first, *more = one.lines
-        lines += [f"  MISSED {first}", *(f"         {line}" for line in more)]
-    lines += [f"  ok     {one.line}" for one in found if one.passed]
+        lines += [f"  {one.word:<12} {first}", *(f"               {line}" for line in more)]
+    lines += [f"  {one.word:<12} {one.line}" for one in found if one not in missed]
     return "\n".join(lines)
 
 
@@ -197,7 +202,7 @@ def source_of(
     """Wraps a run. Raises UsageError for other objects, and arguments that its kind lacks."""
     scored = isinstance(run, Scores) or (isinstance(run, str | Path) and qrels is None)
     if not scored and (protocol or level):
-        raise UsageError("protocol and level are of scored run folders; this is none")
+        raise UsageError("protocol and level need a scored run folder")
     if qrels is not None and isinstance(run, Report | Evaluation | Scores):
         raise UsageError(f"qrels goes with a run {{query: {{id: score}}}}, not a {_kind(run)}")
     if isinstance(run, Report):
@@ -206,12 +211,12 @@ def source_of(
         return _scored(run, ability, protocol, level)
     if not isinstance(run, Evaluation | Mapping | str | Path) and not is_frame(run):
         raise UsageError(
-            f"cannot hold a {_kind(run)} against thresholds: give a scored run folder, the report "
-            "of harness.testing.evaluate, what score_run or harness.evaluate return, or "
+            f"cannot check a {_kind(run)}: give a scored run folder, a report of "
+            "harness.testing.evaluate, a result of score_run or harness.evaluate, or "
             "{query: {id: score}} with qrels="
         )
     if ability is not None:
-        raise UsageError("abilities are of scored runs and of cases; this knows none")
+        raise UsageError("ability needs a scored run, or cases with abilities")
     if not isinstance(run, Evaluation):
         if qrels is None:
             raise UsageError("a run {query: {id: score}} needs qrels={query: {id: grade}}")
@@ -254,7 +259,7 @@ class OfScoredRun:
         """Checks a limit, by default with the first protocol at the run's granularity."""
         if limit.name in TIMES or limit.name == FALSE_POSITIVE_RATE:
             if self.slice != "all":
-                raise UsageError(f"max_{limit.name} is of a whole run, not of an ability")
+                raise UsageError(f"max_{limit.name} is measured for whole runs, not for an ability")
             return _checked(limit, "", self._beside(limit))
         rule = (GateMinimum if limit.above else GateMaximum)(
             metric=limit.name,
@@ -283,7 +288,7 @@ class OfScoredRun:
             result.upper_bound,
         )
         name = "" if self.slice == "all" else self.slice
-        return _checked(limit, name, found, passed=threshold_check(self.run, rule).passed)
+        return _checked(limit, name, found, outcome=threshold_check(self.run, rule).outcome)
 
     def _beside(self, limit: Limit) -> Measurement:
         """Measures values outside of protocols: false positive rate and search times."""
@@ -404,16 +409,20 @@ def _found(interval: MeanInterval, how: str, why: str, worst: Any, as_low: int) 
 
 
 def _checked(
-    limit: Limit, slice_: str, found: Measurement, *, passed: bool | None = None
+    limit: Limit, slice_: str, found: Measurement, *, outcome: GateOutcome | None = None
 ) -> Checked:
-    """Returns the check of a limit; `passed` overrides the comparison."""
-    if passed is None:
+    """Returns the check of a limit; `outcome` overrides the comparison."""
+    if outcome is None:
         value = found.value
-        passed = value is not None and (
-            value >= limit.value if limit.above else value <= limit.value
+        outcome = _outcome(
+            value is not None and (value >= limit.value if limit.above else value <= limit.value)
         )
     name = f"{limit.name} ({slice_})" if slice_ else limit.name
-    return Checked(name, limit.value, limit.above, passed, found)
+    return Checked(name, limit.value, limit.above, outcome, found)
+
+
+def _outcome(passed: bool) -> GateOutcome:
+    return GateOutcome.PASS if passed else GateOutcome.FAIL
 
 
 def _kind(run: Any) -> str:

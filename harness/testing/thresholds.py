@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.analysis.drops import GateOutcome
 from harness.errors import UsageError, suggest
 from harness.scoring.metrics import ALIASES, METRICS, Metric, find_metric
 from harness.scoring.protocols import ANSWERS
@@ -41,16 +42,26 @@ class Measurement:
 class Checked:
     """The check of a threshold. `name` is the metric and, in brackets, the ability.
 
-    `above`: the value must reach the threshold; else it must not exceed it. `said` is the message
-    of checks that do not compare one value (failed queries, a drop).
+    `above`: the value must reach the threshold; else it must not exceed it. `message` is that of
+    checks that do not compare one value (failed queries, a drop).
     """
 
     name: str
     threshold: float
     above: bool
-    passed: bool
+    outcome: GateOutcome
     found: Measurement
-    said: str = ""
+    message: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """True if the outcome is `pass`; see `GateOutcome`."""
+        return self.outcome is GateOutcome.PASS
+
+    @property
+    def word(self) -> str:
+        """The outcome in lists: `pass`, `FAIL` or `INCONCLUSIVE`."""
+        return str(self.outcome) if self.passed else self.outcome.upper()
 
     @property
     def within_noise(self) -> bool:
@@ -61,8 +72,8 @@ class Checked:
     @property
     def line(self) -> str:
         """Value, threshold, interval and n in one line."""
-        if self.said:
-            return f"{self.name}: {self.said}"
+        if self.message:
+            return f"{self.name}: {self.message}"
         sign = ">=" if self.above else "<="
         if self.found.value is None:
             limit = f"threshold {sign} {_number(self.threshold)}"
@@ -81,7 +92,7 @@ class Checked:
     def lines(self) -> list[str]:
         """The line and, if the check failed, details such as the worst queries."""
         lines = [self.line]
-        if self.passed or self.said:
+        if self.passed or self.message:
             return lines
         found = self.found
         if self.above and found.upper_bound is not None and found.upper_bound < self.threshold:
@@ -91,11 +102,9 @@ class Checked:
             )
         elif found.value is not None:
             if self.within_noise:
-                lines.append(
-                    "within noise: the interval holds the threshold; more queries could tell"
-                )
+                lines.append("within noise: the interval contains the threshold; use more queries")
             elif found.low is not None:
-                lines.append("beyond noise: the interval does not reach the threshold")
+                lines.append("not noise: the interval does not contain the threshold")
             if found.approximate:
                 lines.append(f"the interval is approximate: {found.approximate}")
         if found.worst:
@@ -113,7 +122,7 @@ class Checked:
 
     def plain(self) -> dict[str, Any]:
         """Returns the values of pytest's summary in a form that pytest-xdist can send."""
-        own = {name: getattr(self, name) for name in ("name", "threshold", "above", "passed")}
+        own = {name: getattr(self, name) for name in ("name", "threshold", "above", "word")}
         return {
             **own,
             **{name: getattr(self.found, name) for name in ("value", "n", "low", "high")},
@@ -179,7 +188,7 @@ def metric_of(name: str, protocol: str = "") -> str:
 def parse_limits(thresholds: Mapping[str, object], protocol: str = "") -> list[Limit]:
     """Parses keywords as limits. Raises UsageError for unknown names and invalid values."""
     if not thresholds:
-        raise UsageError("assert_quality asks for nothing; name a threshold: recall_at_10=0.7")
+        raise UsageError("assert_quality needs a threshold: recall_at_10=0.7")
     found = []
     for keyword, value in thresholds.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):

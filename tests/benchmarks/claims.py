@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analysis.drops import drops_of
-from harness.analysis.gate import drop_check
 from harness.extensions.online.monitor.period_test import PERIODS, PeriodTest
 from harness.stats.agreement import cohens_kappa, krippendorff_alpha
 from harness.stats.clusters import Clusters, Values, to_clusters
@@ -206,8 +205,8 @@ def gated(rng: Generator, n: int, *, haystacks: int, size: int) -> Found:
     wrong = []
     for _ in range(n):
         before, now = two_runs(rng, labels, max(haystacks, 1) * size, 0.0)
-        drops = drops_of(before, now, names, "units", 0.05)
-        wrong.append(any(drop_check("", drop, 0.0).outcome == "FAIL" for drop in drops))
+        drops = drops_of(before, now, [0.0] * before.shape[1], names, "units", 0.05)
+        wrong.append(any(drop.outcome == "fail" for drop in drops))
     return wrong, np.zeros(n, bool)
 
 

@@ -207,7 +207,8 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
         assert (cell["change"]["verdict"], cell["change"]["p_corrected"] < 0.05) == ("fell", True)
         assert cell["low"] < cell["value"] < cell["high"]
     assert set(fell["metrics"]) >= {"all", "lookup", "temporal"}
-    assert "recall@10 of mine.py:Mine on sample fell by more than 0.02" in found["drops"][0]["rule"]
+    assert found["drops"][0]["rule"] == "recall@10 of mine.py:Mine on sample drop <= 0.02"
+    assert found["drops"][0]["outcome"] == "fail"
 
     assert [(one["dataset"], one["system"]) for one in found["failed"]] == [
         ("sample", "fails.py:Fails"),
@@ -548,10 +549,9 @@ def test_again_has_no_meaning_for_a_list_with_a_history(
     assert (told.status, "always runs again" in told.err) == (2, True)
 
 
-def test_an_untestable_drop_is_open_and_ends_with_status_2(
+def test_a_drop_that_one_question_cannot_decide_is_inconclusive_and_ends_with_status_3(
     place: Path, harness: Callable[..., Any]
 ) -> None:
-    """One question cannot show a drop, nor that it is noise: the rule of a gate."""
     text = """
 out = "runs"
 k = 20
@@ -567,13 +567,11 @@ retriever = "mine.py:Mine"
     assert night(harness).status == 0
     (place / "mine.py").write_text(MINE.replace("SIGN = 1", "SIGN = -1"))
     told = night(harness)
-    assert told.status == 2
-    assert "open: no drop could have been shown" in told.out
+    assert told.status == 3
+    assert "Inconclusive drops" in told.out
     assert "Dropped by more than" not in told.out
     page = history_data(place / "runs" / "history.jsonl")
     found = summary(place)
     assert page.nights[-1].messages == "; ".join(found["messages"])
-    assert "open: no drop could have been shown, 4 of which fell by more than 0.02" in (
-        page.nights[-1].messages
-    )
-    assert "open: no drop could have been shown" in page.verdicts
+    assert "4 inconclusive: a drop of more than 0.02 is not ruled out" in page.nights[-1].messages
+    assert "open: too few data to show any change" in page.verdicts

@@ -57,9 +57,9 @@ def test_what_was_measured_is_listed_and_failures_say_why(
     assert "3 failed, 1 passed" not in said
     assert "2 failed, 2 passed" in said
     section = said.partition("retrieval quality ==")[2].partition("short test summary")[0]
-    assert "test_mine.py::test_green\n  ok     recall@2 1.0000 >= 0.9000, 95% " in section
-    assert "\n  ok     mrr 1.0000 >= 0.9000" in section
-    assert "test_mine.py::test_red\n  MISSED precision@2 0.5000 < 0.9000" in section
+    assert "test_mine.py::test_green\n  pass         recall@2 1.0000 >= 0.9000, 95% " in section
+    assert "\n  pass         mrr 1.0000 >= 0.9000" in section
+    assert "test_mine.py::test_red\n  FAIL         precision@2 0.5000 < 0.9000" in section
     assert "of_something_else" not in section
     assert "no ranking reaches it: with these relevant ids the best is 0.5000" in said
     assert "UsageError: unknown metric 'recal_at_10'; did you mean recall_at_10" in said

@@ -19,12 +19,15 @@ from pathlib import Path
 from typing import Final, Literal
 
 from msgspec import field
+from msgspec.structs import asdict
 
-from harness.analysis.gate import GateResult, may_pass
+from harness.analysis.drops import Drop, GateOutcome, corrected_drops
+from harness.analysis.gate import GateResult, drop_check
 from harness.errors import UsageError
 from harness.io.files import disk_errors, fsync_path
 from harness.io.records import Record, decode, encode
 from harness.io.terminal import count_of
+from harness.stats.margin import MarginTest
 from harness.stats.proportions import holm
 
 VERSION: Final = 1
@@ -88,11 +91,24 @@ class HistoryTimes(Record):
     search_ms: float | None = None
 
 
+class DropTest(Record):
+    """Test of a main metric's drop against the allowed one, uncorrected (`MarginTest`)."""
+
+    mean: float
+    low: float
+    high: float
+    p_above: float
+    p_below: float
+    clusters: int
+    undecided: bool
+
+
 class MetricChange(Record):
     """Change of a metric since the last time, over the `n` queries with a value in both.
 
     `before` is the last mean. p is that of this test, uncorrected; `smallest_p` is its lower bound
-    (`DifferenceTest`). `wins` queries improved, `losses` got worse.
+    (`DifferenceTest`). `wins` queries improved, `losses` got worse. `drop`: the test against
+    `max_drop`, if there is one.
     """
 
     before: float | None
@@ -104,6 +120,7 @@ class MetricChange(Record):
     n: int
     wins: int
     losses: int
+    drop: DropTest | None = None
 
 
 class LineChange(Record):
@@ -275,8 +292,8 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
 ROSE, FELL = "rose", "fell"
 NOT_SHOWN, UNCHANGED, OPEN = "no change shown", "unchanged", "open"
 NOT_TESTED = "not tested"
-OPEN_WORDS = f"{OPEN}: no drop could have been shown"
-"""What `open` says, as at a gate."""
+OPEN_WORDS = f"{OPEN}: too few data to show any change"
+"""Description of `open`."""
 
 Key = tuple[Series, str, str]
 """Series, slice and metric."""
@@ -292,11 +309,15 @@ class ChangeOutcome:
 
 @dataclass(frozen=True)
 class ChangeOutcomes:
-    """Verdicts of a night; `tested` is the number of tests that were corrected together."""
+    """Verdicts of a night; `tested` is the number of tests that were corrected together.
+
+    `drops` are those of main metrics over all queries, by series and metric.
+    """
 
     results: dict[Key, ChangeOutcome]
     tested: int
     alpha: float
+    drops: dict[tuple[Series, str], Drop]
 
 
 def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
@@ -313,6 +334,7 @@ def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
     found: dict[Key, ChangeOutcome] = {}
     alpha = 0.05
     testable: list[tuple[Key, MetricChange, float]] = []
+    lines = list(lines)
     for line in lines:
         if not isinstance(line, ScoredLine) or line.change.state != "compared":
             continue
@@ -330,7 +352,27 @@ def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
     adjusted = holm([p for *_, p in testable])
     for (key, one, _), p in zip(testable, adjusted, strict=True):
         found[key] = ChangeOutcome(_outcome(one, float(p), len(testable), alpha), float(p))
-    return ChangeOutcomes(found, len(testable), alpha)
+    return ChangeOutcomes(found, len(testable), alpha, _drops(lines, alpha))
+
+
+def _drops(lines: Sequence[Line], alpha: float) -> dict[tuple[Series, str], Drop]:
+    """Returns the drops of a night that were tested against `max_drop`, corrected together."""
+    tested = [
+        (line, metric, one, MarginTest(**asdict(one.drop)))
+        for line in lines
+        if isinstance(line, ScoredLine) and line.change.max_drop is not None
+        for metric, one in line.change.results.get("all", {}).items()
+        if one.drop is not None
+    ]
+    found = corrected_drops(
+        [test for *_, test in tested],
+        [one.before or 0.0 for _, _, one, _ in tested],
+        [line.change.max_drop or 0.0 for line, *_ in tested],
+        [line.change.cluster_by for line, *_ in tested],
+        alpha,
+    )
+    keys = [(line.series, metric) for line, metric, *_ in tested]
+    return dict(zip(keys, found, strict=True))
 
 
 def _outcome(change: MetricChange, p: float, tests: int, alpha: float) -> str:
@@ -341,36 +383,13 @@ def _outcome(change: MetricChange, p: float, tests: int, alpha: float) -> str:
 
 
 def drops(lines: Iterable[Line], found: ChangeOutcomes) -> list[GateResult]:
-    """Compares each main metric over all queries with the last time; one check per metric.
-
-    The rule is the gate's (`harness.analysis.gate.may_pass`), with two-sided tests and the
-    `max_drop` of the list when the line was written. Without `max_drop`, and for runs that are not
-    comparable, there is no check.
-    """
-    checks = []
-    for line in lines:
-        if not isinstance(line, ScoredLine) or line.change.max_drop is None:
-            continue
-        change, by = line.change, line.change.max_drop
-        for metric, one in change.results.get("all", {}).items():
-            verdict = found.results[line.series, "all", metric]
-            open, said, passed = verdict.outcome == OPEN, "not measurable", True
-            if one.difference is not None and one.before is not None:
-                shown = verdict.outcome in (ROSE, FELL)
-                passed = may_pass(-one.difference, by, shown=shown, open=open)
-                now = one.before + one.difference
-                p = "" if verdict.p is None else f", p {verdict.p:.4f} (Holm, {found.tested})"
-                said = f"{one.before:.4f} -> {now:.4f}, {one.difference:+.4f}{p}"
-            if open:
-                said += (
-                    f"; {count_of(change.clusters, change.cluster_by)} could not have shown a drop"
-                    ', nor that this is noise: take more data, or cluster_by = "queries" if '
-                    "questions to one haystack are independent"
-                )
-            fell = f"did not fall by more than {by:g}" if passed else f"fell by more than {by:g}"
-            rule = f"{metric} of {line.system} on {line.dataset} {fell}"
-            checks.append(GateResult(rule, passed, said, open=open))
-    return checks
+    """Returns a check, as of a gate, for each main metric with a `max_drop`, over all queries."""
+    return [
+        drop_check(f"{metric} of {line.system} on {line.dataset}", drop)
+        for line in lines
+        for metric in (line.change.results.get("all", {}) if isinstance(line, ScoredLine) else ())
+        if (drop := found.drops.get((line.series, metric)))
+    ]
 
 
 def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
@@ -380,10 +399,12 @@ def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
     states = [change.state for change in changes]
     if apart := states.count("not comparable"):
         parts.append(f"{apart} not comparable with the last time")
-    missed = [check for check in drops(lines, found) if not check.passed]
+    checks = [check.outcome for check in drops(lines, found)]
     most = next((f"{one.max_drop:g}" for one in changes if one.max_drop is not None), "")
-    if failed := sum(not check.open for check in missed):
+    if failed := checks.count(GateOutcome.FAIL):
         parts.append(f"{failed} dropped by more than {most}")
+    if undecided := checks.count(GateOutcome.INCONCLUSIVE):
+        parts.append(f"{undecided} inconclusive: a drop of more than {most} is not ruled out")
     outcomes = [one.outcome for (_, part, _), one in found.results.items() if part == "all"]
     if {ROSE, FELL, NOT_SHOWN} & {*outcomes}:
         words = [word for word in (ROSE, FELL) if word in outcomes]
@@ -391,9 +412,7 @@ def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
         how = f"{count_of(found.tested, 'tests')}, Holm, alpha {found.alpha:g}"
         parts.append(f"{shown or NOT_SHOWN} ({how})")
     if OPEN in outcomes:
-        fell = sum(check.open for check in missed)
-        more = f", {fell} of which fell by more than {most}" if fell else ""
-        parts.append(f"{outcomes.count(OPEN)} {OPEN_WORDS}{more}")
+        parts.append(f"{outcomes.count(OPEN)} {OPEN_WORDS}")
     elif not parts and (UNCHANGED in outcomes or "unchanged" in states):
         parts.append(UNCHANGED)
     elif not parts and "first" in states:

@@ -22,7 +22,6 @@ from harness.extensions.site.history import (
     Line,
     ScoredLine,
     Series,
-    drops,
     messages,
     read_history,
     verdicts,
@@ -262,15 +261,13 @@ def _results(
 
 
 def _dropped(line: Line, judged: ChangeOutcomes) -> dict[tuple[str, str], str]:
-    """Describes each main metric that failed its list, by slice (`all`)."""
+    """Describes failed and inconclusive drops by slice (`all`) and metric."""
     if isinstance(line, FailedLine):
         return {}
-    held = zip(line.change.results.get("all", {}), drops([line], judged), strict=False)
-    said = f"fell by more than {line.change.max_drop}"
     return {
-        ("all", metric): f"{said}; {OPEN_WORDS}" if check.open else f"{said}: the list failed"
-        for metric, check in held
-        if not check.passed
+        ("all", metric): f"{drop.outcome}: {drop}"
+        for (series, metric), drop in judged.drops.items()
+        if series == line.series and drop.outcome != "pass"
     }
 
 

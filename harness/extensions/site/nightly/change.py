@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from harness.analysis.compare.comparison import Cell, Options
-from harness.analysis.compare.table import table
+from harness.analysis.compare.table import clusters_of, table
 from harness.analysis.scored_run import (
     Block,
     ScoredRun,
@@ -21,6 +22,7 @@ from harness.analysis.scored_run import (
 )
 from harness.extensions.site.history import (
     ChangedSetting,
+    DropTest,
     HistoryQueries,
     HistoryTimes,
     HistoryVersions,
@@ -35,6 +37,8 @@ from harness.records.run import Measured, RunRecord
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.runs.run_labels import short_text
 from harness.scoring.score_columns import name_clusters
+from harness.stats.margin import margin_tests
+from harness.stats.paired import EQUAL
 
 _DIGITS = 6
 
@@ -75,6 +79,11 @@ def compare_with_last(
     results: dict[str, dict[str, MetricChange]] = {}
     for cell in found.cells:
         results.setdefault(cell.slice, {})[cell.metric] = _metric_change(cell)
+    if max_drop is not None:
+        main = results.get("all", {})
+        tests = _drop_tests(now, last, blocks[0], [*main], cluster_by, (max_drop, alpha))
+        for metric, test in tests.items():
+            main[metric] = replace(main[metric], drop=test)
     first = found.cells[0].pairs[0].found.difference
     return LineChange(
         state="compared",
@@ -115,6 +124,37 @@ def _metric_change(cell: Cell) -> MetricChange:
         wins=found.wins,
         losses=found.losses,
     )
+
+
+def _drop_tests(
+    now: ScoredRun,
+    last: ScoredRun,
+    block: Block,
+    metrics: Sequence[str],
+    cluster_by: str,
+    rule: tuple[float, float],
+) -> dict[str, DropTest]:
+    """Returns the tests of metrics against the allowed drop; `rule` is `max_drop` and alpha."""
+    rows, others = last.rows(block), now.rows(block)
+    columns = [rows.values(name) - others.values(name, rows.queries) for name in metrics]
+    differences = np.stack(columns, axis=1)
+    differences[np.abs(differences) <= EQUAL] = 0.0
+    clusters = clusters_of(rows.haystacks(), cluster_by)
+    max_drop, alpha = rule
+    tests = margin_tests(differences, [max_drop] * len(metrics), clusters, alpha=alpha)
+    return {
+        name: DropTest(
+            mean=round(test.mean, _DIGITS),
+            low=round(test.low, _DIGITS),
+            high=round(test.high, _DIGITS),
+            p_above=round(test.p_above, _DIGITS),
+            p_below=round(test.p_below, _DIGITS),
+            clusters=test.clusters,
+            undecided=test.undecided,
+        )
+        for name, test in zip(metrics, tests, strict=True)
+        if test.clusters
+    }
 
 
 def _number(value: float | None) -> float | None:

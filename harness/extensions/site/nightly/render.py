@@ -61,11 +61,11 @@ def _parts(found: NightlySummary, style: str) -> Iterator[tuple[str, str]]:
         yield "", "The list was stopped before its end; continue it with --resume."
     if found.failed:
         yield "Failed", _list([f"{_name(run)}: {run.reason}" for run in found.failed])
-    for open, title in (
-        (False, f"Dropped by more than {found.max_drop}"),
-        (True, f"Fell by more than {found.max_drop}, and {OPEN_WORDS}"),
+    for outcome, title in (
+        ("fail", f"Dropped by more than {found.max_drop}"),
+        ("inconclusive", "Inconclusive drops"),
     ):
-        mine = [f"{one.rule}: {one.message}" for one in found.drops if one.open == open]
+        mine = [f"{one.rule}: {one.message}" for one in found.drops if one.outcome == outcome]
         if mine:
             yield title, _list(mine)
     yield "Changes since the last time", _changed(found, style)

@@ -1,11 +1,11 @@
-"""summary.json and summary.md: one night, every run, what changed, and drops that fail the list.
+"""summary.json and summary.md: one night, every run, what changed, and drops that fail the suite.
 
 The `[nightly]` table of a list of runs, and what the list calls its datasets and systems.
 
 [nightly]
 history = "results/nightly"    # folder of history and summary; default: `out`; false: neither
-max_drop = 0.02                # a main metric that falls by more, and significantly, fails it:
-                               # status 1; 2 where no drop could have been shown, as at a gate
+max_drop = 0.02                # allowed drop of a main metric, tested as by a gate
+allow_inconclusive = false     # true: inconclusive drops do not change the exit status
 alpha = 0.05                   # for all tests of a night together (Holm)
 cluster_by = "auto"            # what is independent: haystacks, queries, auto
 """
@@ -24,6 +24,7 @@ from msgspec import Meta, field
 from msgspec.structs import asdict, replace
 
 import harness
+from harness.analysis.drops import GateOutcome
 from harness.analysis.gate import GateResult
 from harness.analysis.gate import status as gate_status
 from harness.errors import UsageError
@@ -57,15 +58,17 @@ class Plan:
     max_drop: float | None = None
     alpha: float = 0.05
     cluster_by: str = "auto"
+    allow_inconclusive: bool = False
 
 
 class NightlyTable(Record):
     """The `[nightly]` table; `history`: false for none, empty for the folder of runs."""
 
     history: str | Literal[False] = ""
-    max_drop: Annotated[float, Meta(ge=0, lt=1)] | None = None
+    max_drop: Annotated[float, Meta(gt=0, le=1)] | None = None
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     cluster_by: Literal["auto", "haystacks", "queries"] = "auto"
+    allow_inconclusive: bool = False
 
 
 def read_plan(file: Path, table: object, out: str) -> Plan | None:
@@ -76,7 +79,9 @@ def read_plan(file: Path, table: object, out: str) -> Plan | None:
     where = f"--config {file}: [nightly]"
     found = convert(table, NightlyTable, where)
     if found.history is not False:
-        return Plan(Path(found.history or out), found.max_drop, found.alpha, found.cluster_by)
+        folder = Path(found.history or out)
+        allowed = found.allow_inconclusive
+        return Plan(folder, found.max_drop, found.alpha, found.cluster_by, allowed)
     if found != NightlyTable(history=False):
         raise UsageError(
             f"{where}: history = false disables the comparison with the last time; remove it, or "
@@ -152,11 +157,11 @@ class TestsSummary(Record):
 
 
 class DropSummary(Record):
-    """A drop that fails the list; `open` means inconclusive."""
+    """A drop that fails the suite, or is inconclusive."""
 
     rule: str
     message: str
-    open: bool
+    outcome: Literal["fail", "inconclusive"]
 
 
 class NightlySummary(Record):
@@ -207,23 +212,26 @@ def summary(
         messages=messages([*mine.values()], found),
         max_drop=plan.max_drop,
         drops=[
-            DropSummary(rule=check.rule, message=check.message, open=check.open)
+            DropSummary(
+                rule=check.rule,
+                message=check.message,
+                outcome="fail" if check.outcome is GateOutcome.FAIL else "inconclusive",
+            )
             for check in checks
-            if not check.passed
+            if check.outcome is not GateOutcome.PASS
         ],
         failed=[run for run in runs if isinstance(run, FailedRun)],
         runs=runs,
     )
 
 
-def status(found: NightlySummary) -> int:
+def status(found: NightlySummary, *, allow_inconclusive: bool = False) -> int:
     """Returns the exit status of a list, as a gate does.
 
-    1 if a metric dropped by more than allowed, 2 if none did, but such a drop is inconclusive.
+    1 if a drop failed, else 3 if one is inconclusive and `allow_inconclusive` is not set.
     """
-    return gate_status(
-        [GateResult(one.rule, False, one.message, open=one.open) for one in found.drops]
-    )
+    checks = [GateResult(one.rule, GateOutcome(one.outcome), one.message) for one in found.drops]
+    return gate_status(checks, allow_inconclusive=allow_inconclusive)
 
 
 def _run(

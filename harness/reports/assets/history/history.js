@@ -102,7 +102,7 @@ function drawing() {
   );
   const banded = drawnOf(lines, slice, metric, now.chosen) <= BANDS;
   find("marks").textContent =
-    `${banded ? "Bands and bars: 95% intervals." : "Choose up to three systems for their 95% intervals."} A gap with ×: failed. ≠: numbers do not compare with those before. ▼: fell by more than the list allows; hollow: and no drop could have been shown. Diamond: other settings or version. Tick at the foot: another commit. Upright line: the night below.`;
+    `${banded ? "Bands and bars: 95% intervals." : "Choose up to three systems for their 95% intervals."} A gap with ×: failed. ≠: numbers do not compare with those before. ▼: dropped by more than max_drop; hollow: inconclusive. Diamond: other settings or version. Tick at the foot: another commit. Upright line: the night below.`;
   const about = [...new Set(lines.map((one) => one.about).filter(Boolean))];
   find("about").textContent = about.length ? `${about.join(". ")}.` : "";
   numbers();
@@ -150,7 +150,7 @@ function events() {
   const found = eventsOf(data, lines, slice, metric);
   const left = found.length - EVENTS;
   find("events-how").textContent = found.length
-    ? `On ${dataset.name}: failures, drops by more than the list allows, breaks, new settings, and changes of ${metric} that are shown.${left > 0 ? ` The newest ${EVENTS} of ${count(found.length)}.` : ""}`
+    ? `On ${dataset.name}: failures, drops by more than max_drop, breaks, new settings, and changes of ${metric} that are shown.${left > 0 ? ` The newest ${EVENTS} of ${count(found.length)}.` : ""}`
     : `Nothing on ${dataset.name}: no failure, no break, no new settings, no change shown.`;
   replace(find("events-table"), found.length > 0 && eventsTable(found, lines));
 }

@@ -4,7 +4,6 @@ import { calendar, ends, plot, roundTimes, upright } from "../shared/charts.js";
 import { moment, plain, span } from "../shared/numbers.js";
 
 const DASHES = [null, "7 4", "2 4"];
-const OPEN = "open:"; // how what could not be shown is said
 const FEW = 70; // points of a line from which on it is drawn without a dot for each
 const LABELS = 10; // lines that have their names at their ends
 
@@ -233,7 +232,7 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
         className: "changed",
       },
     ),
-    // What the list's rule failed; hollow where no drop could have been shown.
+    // Drops that failed the suite; hollow if inconclusive.
     Plot.dot(
       all.filter((p) => p.drop),
       {
@@ -243,7 +242,7 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
         symbol: "triangle",
         rotate: 180,
         r: 6,
-        fill: (p) => (p.drop.includes(OPEN) ? "var(--raised)" : "var(--bad)"),
+        fill: (p) => (p.drop.startsWith("fail") ? "var(--bad)" : "var(--raised)"),
         stroke: "var(--bad)",
         strokeWidth: 1.5,
         title: (p) => `${p.one.system}: ${p.drop}`,
