@@ -14,6 +14,7 @@ from typing import Any
 
 from api_pages import api, module, package, returned, vocabulary
 from command_pages import command, command_list, run_keys
+from file_pages import section
 from listing_pages import aliases, datasets, metrics, protocol, retrievers
 from schema_pages import log_document_names, log_names, schema
 from testing_pages import golden, kinds, simulations
@@ -36,6 +37,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "retrievers": retrievers,
     "run-keys": run_keys,
     "schema": schema,
+    "section": section,
     "simulations": simulations,
     "test-kinds": kinds,
 }

@@ -3,8 +3,8 @@
     python -m tests.benchmarks.claims [--share 1.0] [--only WORD]
 
 Every case draws data with a known truth and counts errors: intervals that miss the truth, tests
-that report a difference that does not exist. Writes claims.md in this folder, and the same table
-into docs/explanation/measured.md. All cases take about five minutes.
+that report a difference that does not exist. Writes claims.md in this folder, which
+docs/explanation/measured.md includes. All cases take about five minutes.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ Flags = npt.NDArray[np.bool_]
 Found = tuple[Sequence[bool] | Flags, Sequence[bool] | Flags]
 """Of each draw: whether it is wrong, and whether it is said to be approximate."""
 Generator = np.random.Generator
-PAGE = Path(__file__).parents[2] / "docs/explanation/measured.md"
-ABOVE, SOURCE = "the method that was replaced.\n", "<!-- from: tests/benchmarks/claims.md -->"
-"""The lines of the page above the tables and below each; the tables end at the next heading."""
+TABLES = Path(__file__).with_suffix(".md")
 TOLERATED = 2.0
 """Percentage points above the claimed rate that do not count as a failure."""
 
@@ -583,11 +581,10 @@ def table(cases: Sequence[Case], share: float) -> Iterator[str]:
         for case in cases:
             if case.claim == claim:
                 yield case.row(share)
-        yield f"\n{SOURCE}"
 
 
 def main() -> None:
-    """Write both files, or print the chosen cases."""
+    """Writes the file, or prints the chosen cases."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--share", type=float, default=1.0, help="of the draws (1.0)")
     parser.add_argument("--only", default="", metavar="WORD", help="cases with this word; prints")
@@ -600,12 +597,7 @@ def main() -> None:
     if options.only:
         return
     text = "\n".join(lines)
-    Path(__file__).with_suffix(".md").write_text(
-        f"# Claims\n\nMade by `python -m tests.benchmarks.claims`.\n{text.replace(SOURCE, '')}\n"
-    )
-    above, below = PAGE.read_text().split(ABOVE, 1)
-    rest = below[below.index("\n## ") :]
-    PAGE.write_text(f"{above}{ABOVE}{text}\n{rest}")
+    TABLES.write_text(f"# Claims\n\nMade by `python -m tests.benchmarks.claims`.\n{text}\n")
 
 
 if __name__ == "__main__":
