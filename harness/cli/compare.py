@@ -75,12 +75,12 @@ def main(options: argparse.Namespace) -> int:
     """Compares runs and prints the result."""
     from harness.analysis.compare.compare import compare
     from harness.analysis.compare.render import render, shown_of, shown_of_answers
-    from harness.runs.folder.answers_folder import is_answers
+    from harness.runs.folder.answers_folder import complete_name, is_answers
     from harness.runs.folder.run_state import require_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
 
-    folders = [run_folder(options, run) for run in options.runs]
+    folders = [complete_name(run_folder(options, run)) for run in options.runs]
     of_answers = [*map(is_answers, folders)]
     if not any(of_answers):  # the protocols of answers are their judges
         options.protocol = [protocol(name).name for name in options.protocol or ()]

@@ -533,6 +533,20 @@ def test_judging_what_is_no_folder_of_answers_is_refused(harness: Harness, run: 
         assert said in told.err
 
 
+def test_a_folder_names_all_answers_below_it_and_a_unique_beginning_names_one(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "answers"
+    asked = ("--k", 1, "--baselines", "none", *_asked(endpoint))
+    harness("answer", run, *asked, "--out", out, "--quiet")
+    judged = _answered(harness("judge", out, "--judge", "plain", *_asked(endpoint), "--json"))
+    assert [*judged] == ["bm25", "no context"]
+    two = (out / "sample-turn-no", out / "sample-turn-bm25")
+    assert harness("compare", *two, "--metrics", "accuracy", "--quiet").status == 0
+    several = harness("compare", out / "sample", two[1])
+    assert several.status == 2
+
+
 def test_hypotheses_are_exported_for_the_official_script(
     harness: Harness, longmemeval: list[str], tmp_path: Path
 ) -> None:

@@ -46,7 +46,9 @@ def supply(needs: Sequence[str], folder: Path, data: Path | None) -> Iterator[st
         if need not in NEEDS:
             raise PageError(f"needs {need!r}; known: {', '.join(NEEDS)}")
         if need == "runs":
-            shutil.copytree(sample_runs(), folder / "results")
+            for run in sample_runs().iterdir():
+                if not (folder / "results" / run.name).exists():
+                    shutil.copytree(run, folder / "results" / run.name)
         if need in _BESIDE:
             assert data is not None
             name, file = _BESIDE[need]

@@ -29,17 +29,20 @@ _PORT = re.compile(r"(?<![\w.:])([1-9]\d{3,4})(?!\w)|127\.0\.0\.1:(\d+)")
 
 
 class PageRun:
-    """One run through a page; use it as a context, so that its servers end."""
+    """One run through a page; use it as a context, so that its servers end.
+
+    Pages with the same `folder` run where the earlier ones have run.
+    """
 
     def __init__(self, page: Page, folder: Path, data: Path | None = None) -> None:
         self.page = page
         self.folder = folder / "page"
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
         self.data = data
         self.not_run: list[str] = []
         self._home = folder / "home"
         self._state = folder / "state.sh"
-        self._state.touch()
+        self._state.write_text("")
         self._logs = 0
         self._locks: dict[int, FileLock] = {}
         self._served: list[tuple[subprocess.Popen[bytes], Path]] = []
@@ -47,7 +50,8 @@ class PageRun:
         self._written: dict[str, Block] = {}
         self._env = self._environment()
         for name in ("examples", "configs"):
-            (self.folder / name).symlink_to(ROOT / name)
+            if not (self.folder / name).exists():
+                (self.folder / name).symlink_to(ROOT / name)
 
     def __enter__(self) -> PageRun:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +44,29 @@ def test_the_blocks_of_a_page_run_and_print_what_it_shows(
         pytest.fail(wrong, pytrace=False)
     for said in run.not_run:
         record_property("not run", said)
+
+
+@pytest.mark.docs
+def test_tutorials_and_how_to_pages_can_be_followed_in_order_in_one_folder(tmp_path: Path) -> None:
+    listed = re.findall(r"((?:tutorials|how-to)/[\w-]+\.md)", (ROOT / "mkdocs.yml").read_text())
+    pages = [read(ROOT / "docs" / name) for name in listed]
+    for page in pages:
+        if page.blocks and {*page.needs} <= {"runs"}:  # others need data or weights
+            with PageRun(page, tmp_path) as run:
+                # What is printed may depend on earlier runs; commands must still succeed.
+                run.run(lambda block, output: None)
+
+
+def test_no_command_of_a_page_has_a_pattern_that_can_match_several_runs() -> None:
+    found = [
+        f"{block}: {line}"
+        for path in (*PAGES, README)
+        for block in read(path).blocks
+        if block.language == "sh"
+        for line in block.code.splitlines()
+        if re.search(r"(?:results|answers|runs|board|last|before)/[^\s'\"]*\*|\*\.answers", line)
+    ]
+    assert found == []
 
 
 def _wrong(run: PageRun) -> str:

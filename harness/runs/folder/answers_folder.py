@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from glob import escape
 from pathlib import Path
 
 import pyarrow as pa
@@ -177,6 +178,22 @@ def dataset_of_all(folders: Sequence[AnswersFolder], source: str | None = None) 
     if len({one.record.dataset.fingerprint for one in folders}) > 1:
         raise UsageError("these answers are of several datasets; name those of one at a time")
     return dataset_of_answers(folders[0], source)
+
+
+def complete_name(path: Path) -> Path:
+    """Returns the only folder of a run or of answers whose path begins so, or else the path."""
+    found = [] if path.exists() else path.parent.glob(f"{escape(path.name)}*")
+    folders = [one for one in found if one.is_dir() and one.suffix != ".previous"]
+    return folders[0] if len(folders) == 1 else path
+
+
+def answers_folders(paths: Sequence[str]) -> list[AnswersFolder]:
+    """Returns the folders of answers that paths name: themselves, or those directly below them."""
+    found = []
+    for path in (complete_name(Path(one).expanduser()) for one in paths):
+        below = [] if is_answers(path) else sorted(path.glob(f"*.answers/{RECORD}"))
+        found += [one.parent for one in below] or [path]
+    return [AnswersFolder(path) for path in dict.fromkeys(found)]
 
 
 def export_hypotheses(folder: Path, out: Path) -> int:

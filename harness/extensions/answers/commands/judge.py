@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments and options."""
     parser.add_argument(
-        "answers", metavar="ANSWERS", nargs="+", help="folders that `harness answer` made"
+        "answers",
+        metavar="ANSWERS",
+        nargs="+",
+        help="folders that `harness answer` made, or a folder with several",
     )
     parser.add_argument(
         "--judge", metavar="NAME", help="plain, longmemeval-official, or a template FILE.toml"
@@ -55,9 +58,9 @@ def main(options: argparse.Namespace) -> int:
     from harness.extensions.answers.answering.client import ModelClient
     from harness.extensions.answers.answering.judges import make_judge
     from harness.extensions.answers.answering.judging import judge_answers, score_folder
-    from harness.runs.folder.answers_folder import AnswersFolder, dataset_of_all
+    from harness.runs.folder.answers_folder import answers_folders, dataset_of_all
 
-    folders = [AnswersFolder(Path(path)) for path in options.answers]
+    folders = answers_folders(options.answers)
     if options.human_labels:
         return _import_labels(options, folders)
     if not options.judge:

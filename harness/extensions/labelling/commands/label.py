@@ -188,7 +188,7 @@ def _add_answers(verbs: Verbs) -> None:
         "FOLDER` reads them.",
     )
     add = parser.add_argument
-    add("answers", metavar="ANSWERS", nargs="+", help="folders that `harness answer` made")
+    add("answers", metavar="ANSWERS", nargs="+", help="folders of answers, or one with several")
     add("--out", default="labels-of-answers", metavar="FOLDER", help="(labels-of-answers)")
     add("--sample", type=int, metavar="N", help="questions (100)")
     add("--seed", type=int, help="of the sample and of every order (0)")
@@ -289,12 +289,12 @@ def call_answers(options: argparse.Namespace) -> int:
     from harness.extensions.labelling.reports import AnswersReport
     from harness.extensions.labelling.start import exclusive
     from harness.io.files import disk_errors
-    from harness.runs.folder.answers_folder import AnswersFolder, dataset_of_all
+    from harness.runs.folder.answers_folder import answers_folders, dataset_of_all
 
     _annotator(options)
     if options.seed is not None and options.seed < 0:
         raise UsageError(f"--seed must be 0 or more, not {options.seed}")
-    folders = [AnswersFolder(Path(path).expanduser()) for path in options.answers]
+    folders = answers_folders(options.answers)
     dataset = dataset_of_all(folders, options.source)
     folder = Path(options.out).expanduser()
     with disk_errors(folder, _REMEDY), exclusive(folder):
