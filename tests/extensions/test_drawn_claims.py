@@ -1,4 +1,4 @@
-"""The table of claims: every case still runs, and the file has the tables that the command wrote."""
+"""The table of claims: every case still runs, and the file has the tables of the command."""
 
 from __future__ import annotations
 
