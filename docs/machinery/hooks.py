@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ PARTS: dict[str, Callable[..., str]] = {
     "test-kinds": kinds,
 }
 
+_sources: dict[str, str] = {}
+"""The Markdown of each page with its generated parts, by its path."""
+
 _log = logging.getLogger("mkdocs.hooks.harness")
 _GENERATED = re.compile(r"^<!-- generated: ([a-z-]+)((?: [\w./-]+)*) -->$", re.M)
 _FENCED = re.compile(
@@ -56,9 +59,10 @@ _LOADED = re.compile(
 )
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fills in generated parts; removes comments outside code, and copy buttons of output."""
     filled = _GENERATED.sub(lambda found: PARTS[found[1]](*found[2].split()), markdown)
+    _sources[page.file.src_uri] = filled
     parts = _FENCED.split(filled)
     # re.split gives text, then the block and its two named groups, over and over.
     for i in range(0, len(parts), 4):
@@ -68,9 +72,33 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return "".join(part for i, part in enumerate(parts) if i % 4 < 2)
 
 
+def _llms(config: Any) -> str:
+    """Returns a list of the pages for language models, as llmstxt.org describes it."""
+    lines = [f"# {config['site_name']}", "", f"> {config['site_description']}", ""]
+    lines += ["Start with [For coding agents](how-to/coding-agents.md).", ""]
+    for entry in config["nav"]:
+        for title, pages in entry.items():
+            lines += [f"## {title}", "", *_links(title, pages), ""]
+    return "\n".join(lines)
+
+
+def _links(title: str, pages: Any) -> Iterator[str]:
+    """Yields a line for each page of the navigation below a title."""
+    if isinstance(pages, str):
+        yield f"- [{title}]({pages})"
+    else:
+        for page in pages:
+            below = page.items() if isinstance(page, dict) else [(title, page)]
+            yield from (line for name, one in below for line in _links(name, one))
+
+
 def on_post_build(config: Any, **_: Any) -> None:
-    """Warn, which the strict build takes as a failure, of what would be loaded from a network."""
+    """Writes llms.txt with the pages as Markdown, and warns, which fails a strict build, of
+    anything that would be loaded from a network."""
     site = Path(config["site_dir"])
+    for name, text in _sources.items():
+        (site / name).write_text(_COMMENT.sub("", text), "utf-8")
+    (site / "llms.txt").write_text(_llms(config), "utf-8")
     for file in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
         for found in _LOADED.finditer(file.read_text("utf-8")):
             address = next(filter(None, found.groups()))

@@ -105,6 +105,22 @@ def test_a_site_is_replaced_whole_and_nothing_else_is(
     assert sorted(path.name for path in docs.iterdir()) == ["how-to", "index.html"]
 
 
+def test_a_site_with_the_front_matter_of_the_guide_is_a_static_space(
+    harness: Harness, results: Path, tmp_path: Path
+) -> None:
+    guide = (ROOT / "docs" / "how-to" / "leaderboard.md").read_text()
+    readme = guide.partition('```markdown title="site/README.md"\n')[2].partition("```")[0]
+    site = tmp_path / "site"
+    for _ in range(2):  # the second time beside the README
+        assert harness("board", "publish", site, "--results", results).status == 0
+        if not (site / "README.md").exists():
+            (site / "README.md").write_text(readme)
+    _, front, _ = (site / "README.md").read_text().split("---\n")
+    keys = dict(line.split(": ") for line in front.splitlines())
+    assert keys["sdk"] == "static"
+    assert (site / keys["app_file"]).is_file()
+
+
 def test_the_page_of_what_is_not_there_has_no_way_that_is_right_at_one_depth_alone(
     harness: Harness, results: Path, tmp_path: Path
 ) -> None:
