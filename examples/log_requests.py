@@ -53,6 +53,8 @@ with open(options.log, "a", encoding="utf-8") as log:
         if options.a_second:
             now = time.time()
         line = {"time": now, "query": text, "results": results}
+        if options.worse_after is not None:
+            line["system"] = "v1" if i < options.worse_after else "v2"
         line["latency_ms"] = (time.perf_counter() - start) * 1000
         line["clicked"] = [hit["id"] for hit in results[:5] if chance.random() < 0.1]
         log.write(json.dumps(line) + "\n")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from harness.extensions.online.monitor.change import MeanTest, Observed, reference_of
+from harness.extensions.online.monitor.change import MeanTest, Observed, measure_reference
 from harness.extensions.online.monitor.period_test import PERIODS, PairedTest, PeriodTest
 from harness.extensions.online.monitor.records import Reference
 from harness.stats.clusters import Ints, Values
@@ -172,7 +172,7 @@ def against_run(streams: int) -> Iterator[str]:
                     of_run, chances = run_scores(rng, kind, n)
                     rows = asked(rng, n, exponent, days, a_day, moving=moving)
                     new = timed(drawn(rng, chances[rows]), a_day, rows)
-                    mean = reference_of(of_run, ALPHA / 2, drop=True)
+                    mean = measure_reference(of_run, ALPHA / 2, drop=True)
                     found[0] += bool(MeanTest(ALPHA, reference=mean).update(new.values))
                     found[1] += alarmed(PairedTest(of_run, ALPHA, True, PERIODS["day"], 0), new)
                 cells = " | ".join(rate(one, streams) for one in found)

@@ -50,7 +50,7 @@ def test_once_prints_the_window_and_its_alarms_make_status_1(
     command = ("monitor", log, "--dataset", "sample", "--once", "--alert", "recall@10 < 0.5")
     said = harness(*command)
     assert said.status == 0, said.err
-    assert "500 requests so far; below, the last 500" in said.out
+    assert "requests=500  window=500" in said.out
     (row,) = [line.split() for line in said.out.splitlines() if line.startswith("all ")]
     assert row[1:4] == ["500", "500", "1.0000"]
     assert "no active alert" in said.out
@@ -139,7 +139,7 @@ def test_it_follows_and_serves_until_it_is_stopped(
         (["no.jsonl", "--once"], "no.jsonl: no such log file or folder"),
         (["a.jsonl", "--once", "--port", "0"], "--once serves no page"),
         (["a.jsonl", "--port", "99999"], "--port must be from 0 to 65535"),
-        (["a.jsonl", "--once", "--alert", "recall"], "'recall' is no alert rule; write"),
+        (["a.jsonl", "--once", "--alert", "recall"], "'recall' is not an alert rule; write"),
         (["a.jsonl", "--once", "--config", "no.toml"], "--config no.toml: no such file"),
         (["a.jsonl", "--once", "--window", "0"], "the window must be a number of requests"),
         (["a.jsonl", "--once", "--json", "--bucket", "year"], "bucket must be minute, hour, day"),
@@ -147,9 +147,9 @@ def test_it_follows_and_serves_until_it_is_stopped(
         (["a.jsonl", "--once", "--alert", "recall@10<0.3"], "name them with --dataset"),
         (
             ["a.jsonl", "--dataset", "sample", "--alert", "mrr@3 < 1"],
-            "not among the measured",
+            "not a measured metric",
         ),
-        (["a.jsonl", "--window", "50", "--alert", "p95 > 1"], "the window holds 50"),
+        (["a.jsonl", "--window", "50", "--alert", "p95 > 1"], "the window has 50"),
         (["a.jsonl", "--once", "--metrics", "hit@1"], "--metrics is about the labels"),
         (["a.jsonl", "--once", "--split", "dev"], "--split is about the labels"),
         (["a.jsonl", "--once", "--config", "metrics.toml"], "metrics are measured against labels"),
@@ -180,4 +180,7 @@ def test_an_alarm_that_nothing_could_be_said_of_yet_is_told(
     log = write(tmp_path / "a.jsonl", questions, 30, wrong=True)
     said = harness("monitor", log, "--dataset", "sample", "--once", "--alert", "recall@10 < 0.5")
     assert said.status == 0
-    assert "warning: recall@10 < 0.5: not evaluated yet, 30 of 100 requests have it" in said.err
+    assert (
+        "warning: alert recall@10 < 0.5 is not evaluated yet: 30 of 100 requests have a value"
+        in said.err
+    )

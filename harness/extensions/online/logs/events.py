@@ -124,16 +124,16 @@ class FeedbackSummary(FeedbackStats):
 
 
 CAVEATS = (
-    "Clicks tell of what was shown and where: a document that was not returned cannot be clicked, "
-    "and higher places are clicked more whatever stands there.",
-    "No click is not a judgement: the person may have read enough in the list, or gone away.",
-    "So there is no recall in clicks, and a click rate compares only under the same page.",
-    "Ratings come from those who care to rate; they are not a sample of all.",
+    "Clicks are biased: a document that was not returned cannot be clicked, and higher ranks get "
+    "more clicks. So clicks do not measure recall.",
+    "No click is not a judgement: the result list may have answered the query.",
+    "Compare click rates only for the same page design.",
+    "Ratings come from people who choose to rate, not from a random sample.",
 )
 """Shown with all feedback statistics."""
 
 
-def with_feedback(events: Sequence[RetrievalEvent], feedback: Iterable[Feedback]) -> int:
+def add_feedback(events: Sequence[RetrievalEvent], feedback: Iterable[Feedback]) -> int:
     """Adds later feedback to its requests; returns the number of items for unknown requests.
 
     Clicks accumulate; of several ratings the last one counts.

@@ -19,8 +19,8 @@ from harness.extensions.online.logs.events import (
     FeedbackSummary,
     QueryIndex,
     RetrievalEvent,
+    add_feedback,
     feedback_summary,
-    with_feedback,
 )
 from harness.extensions.online.logs.field_mapping import FieldMapping
 from harness.extensions.online.logs.read import Log, read_log
@@ -80,7 +80,7 @@ def import_log(
     """
     choices = choices or LogImportOptions()
     log = read_log(source, choices.mapping, lenient=choices.lenient)
-    lost = with_feedback(log.events, log.feedback)
+    lost = add_feedback(log.events, log.feedback)
     asked, joined = join_labels(source, log, dataset, choices.repeats)
     name = name or _system(source, asked.values())
     files = {file.name: digest(file) for file in log.files}

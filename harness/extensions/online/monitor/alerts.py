@@ -255,16 +255,16 @@ class RuleEvaluator:
             if found.value is None or found.n < rule.min_n:
                 continue
             active = rule.name in self.alerts.active
-            if rule.cleared(found.value) if active else rule.broken(found.value):
-                message = f"{rule.name}{' is resolved' if active else ''}: {found.value:.4g} over "
-                message += f"{found.n} requests of the window"
+            if rule.is_cleared(found.value) if active else rule.is_violated(found.value):
+                message = f"{rule.name}{' is resolved' if active else ''}: {found.value:.4g} "
+                message += f"({found.n:,} requests in the window)"
                 self._add(rule.name, "threshold", not active, moment, found, message)
 
     def undecided(self, stats: WindowStats) -> list[str]:
         """Describes the thresholds for which too few requests have a value."""
         found = [(rule, measure_rule(rule.metric, rule.slice, stats)) for rule in self.thresholds]
         return [
-            f"{rule.name}: not evaluated yet, {one.n} of {rule.min_n} requests have it"
+            f"alert {rule.name} is not evaluated yet: {one.n} of {rule.min_n} requests have a value"
             for rule, one in found
             if one.value is None or one.n < rule.min_n
         ]
@@ -286,14 +286,15 @@ class RuleEvaluator:
                 found, over = RateStats(value=event.value, n=event.n), event.over
                 if found.value is None:
                     found = measure_rule(rule.metric, "all", stats())
-                    over = f"over {found.n} requests of the window"
-                reference = f"{test.about.reference_text}: {found.value:.4g} {over}"
-                message = (
-                    f"{rule.name} from {reference}; the false-alarm rate over all time is at most "
-                    f"{rule.alpha:g} {test.about.condition}"
-                    if event.alert
-                    else f"{rule.metric} is back at {reference}"
-                )
+                    over = f"{found.n:,} requests in the window"
+                about, now = test.about, f"{found.value:.4g} ({over})"
+                if event.alert:
+                    message = f"{rule.name} from {about.reference_text} to {now}; false-alarm rate "
+                    message += f"over all time at most {100 * rule.alpha:g}%, {about.condition}"
+                else:
+                    message = (
+                        f"{rule.metric} has recovered: {now}, reference {about.reference_text}"
+                    )
                 when = (moment[0], moment[1] if event.time is None else event.time)
                 self._add(rule.name, "change", event.alert, when, found, message)
 
@@ -361,10 +362,10 @@ class RuleEvaluator:
 
 
 def _test(rule: ChangeRule, labels: Labels | None) -> Test:
-    period = None if rule.by_requests else PERIODS[rule.period or "day"]
-    if rule.of_run:
-        of_run = _of_run(Path(str(rule.reference)), rule.metric, labels)
-        return PairedTest(of_run, rule.alpha, rule.drop, period, rule.batch_size or REQUESTS)
+    period = None if rule.counts_requests else PERIODS[rule.period or "day"]
+    if rule.compares_run:
+        scores = _run_scores(Path(str(rule.reference)), rule.metric, labels)
+        return PairedTest(scores, rule.alpha, rule.drop, period, rule.batch_size or REQUESTS)
     value = None if isinstance(rule.reference, str) else float(rule.reference)
     if period is not None:
         return PeriodTest(period, rule.alpha, rule.drop, value, rule.reference_periods)
@@ -373,7 +374,7 @@ def _test(rule: ChangeRule, labels: Labels | None) -> Test:
     return MeanTest(rule.alpha, rule.drop, reference, first, rule.batch_size or BATCH_SIZE)
 
 
-def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
+def _run_scores(folder: Path, metric: str, labels: Labels | None) -> Values:
     """Reads the score of each labelled query in a run, NaN if it has none.
 
     Raises UsageError if the run has other labels or no scores of this metric.
@@ -382,9 +383,13 @@ def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
 
     record = RunFolder(folder).record
     if labels is None or record.dataset.fingerprint != labels.identity:
-        raise UsageError(f"[[change]] reference {folder}: was run on other labels")
+        raise UsageError(
+            f"[[change]] reference {folder}: this run has other labels; run the same dataset again"
+        )
     if not (folder / "scores.json").is_file():
-        raise UsageError(f"[[change]] reference {folder}: is not scored; see `harness score`")
+        raise UsageError(
+            f"[[change]] reference {folder}: this run has no scores; run `harness score {folder}`"
+        )
     table = read_scores_by_query(folder)[1].to_pylist()
     found = np.full(len(labels), np.nan)
     for protocol in ("memory", "trec"):
@@ -394,4 +399,7 @@ def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
             at = [i for i, name in enumerate(labels.ids) if name in values]
             found[at] = [values[labels.ids[i]] for i in at]
             return found
-    raise UsageError(f"[[change]] reference {folder}: has no {metric}; score it with --metrics")
+    raise UsageError(
+        f"[[change]] reference {folder}: this run has no {metric}; "
+        f"run `harness score {folder} --metrics {metric}`"
+    )

@@ -80,7 +80,7 @@ class Observed(NamedTuple):
 class ChangeEvent(NamedTuple):
     """The start or the end of an alert of a test. `value` None: use the window's current value.
 
-    `over` describes what `value` is a mean of, over `n` requests; `time` is when it happened.
+    `over` describes the `n` requests that `value` is a mean of; `time` is when it happened.
     """
 
     alert: bool
@@ -107,7 +107,7 @@ class Description:
     excluded: dict[str, int] = field(default_factory=dict)
 
 
-def reference_of(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Reference:
+def measure_reference(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Reference:
     """Measures a reference on `values` in [0, 1]; `alpha` covers its uncertainty."""
     x = np.asarray(values, np.float64)
     low, high = betting_interval(x, level=1 - 2 * alpha)
@@ -178,8 +178,8 @@ class MeanTest(WorseTest):
         n = "" if reference is None or reference.n is None else f" (n {reference.n})"
         return Description(
             reference_text="" if reference is None else f"{reference.mean:.4g}{n}",
-            condition=f"if no {self.batch} requests in a row are expected to be worse than the "
-            "reference, whatever came before them",
+            condition=f"assuming that no {self.batch} consecutive requests are expected to be "
+            "worse than the reference",
             observation_unit="requests",
             learned=len(self.pending) if reference is None else self.first,
             to_learn=self.first,
@@ -219,7 +219,7 @@ class MeanTest(WorseTest):
         if len(self.pending) == self.first:
             whole = self.first // self.batch * self.batch
             means = np.reshape(self.pending[:whole], (-1, self.batch)).mean(axis=1)
-            self.reference = reference_of(means, self.alpha / 2, drop=self.drop)
+            self.reference = measure_reference(means, self.alpha / 2, drop=self.drop)
             self.reference = replace(self.reference, n=whole)
             self.pending = []
         return rest[room:]

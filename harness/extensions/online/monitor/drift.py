@@ -37,8 +37,8 @@ MINIMUM = 20
 """Minimum number of labelled queries for splits, and of new queries for a measurement."""
 
 CAVEAT = (
-    "Drift is measured on words alone. It says that other things are asked than were labelled, "
-    "not that answers are worse; and a change of meaning in the same words is not seen."
+    "Drift compares words only. It shows that queries differ from the labelled ones, not that "
+    "results are worse; it misses a change of meaning in the same words."
 )
 
 _WORD = re.compile(r"\w+")
@@ -169,5 +169,5 @@ def _divergence(a: Counts, b: Counts) -> float:
 
 
 def _entropy(p: npt.NDArray[np.float64]) -> float:
-    there = p[p > 0]
-    return float(-(there * np.log2(there)).sum())
+    positive = p[p > 0]
+    return float(-(positive * np.log2(positive)).sum())

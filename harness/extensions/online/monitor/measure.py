@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.extensions.online.logs.events import FeedbackStats, RateStats, feedback_stats, rate
+from harness.extensions.online.logs.events import (
+    FeedbackStats,
+    RateStats,
+    RetrievalEvent,
+    feedback_stats,
+    rate,
+)
 from harness.extensions.online.monitor.change import Saved
 from harness.extensions.online.monitor.records import (
     BucketCounts,
     BucketStats,
     Durations,
     OverTime,
+    RollingMean,
     SliceStats,
+    SystemChange,
     WindowStats,
 )
 from harness.extensions.online.monitor.rules import RATES, TIMES
 from harness.extensions.online.monitor.window import Columns, FeedbackDelta, Window, rates
+from harness.stats.clusters import Clusters
+from harness.stats.intervals import cluster_intervals
 
 Flags = npt.NDArray[np.bool_]
+
+_MAX_CHANGES = 100
 
 
 def slices(
@@ -88,6 +103,10 @@ SLACK = 86_400.0
 """Seconds; a time further in the future is an error of the log and opens no bucket."""
 
 
+BUCKETS = {"minute": (60, 60), "hour": (3600, 24), "day": (86_400, 7)}
+"""By name: the width of a bucket in seconds, and the number of buckets in a rolling mean."""
+
+
 @dataclass
 class Bucket:
     """One bucket: counts, sums of the metrics (m,), histogram of seconds, the sum of ratings."""
@@ -99,7 +118,10 @@ class Bucket:
 
 
 class Buckets(Saved):
-    """Buckets of `width` seconds, at most `most` of them; older ones are dropped and counted."""
+    """Statistics by `name` (minute, hour or day), of at most `most` buckets.
+
+    Older buckets are dropped and counted.
+    """
 
     STATE = ("buckets", "dropped", "late", "without_time", "in_the_future")
 
@@ -109,8 +131,9 @@ class Buckets(Saved):
     without_time: int = 0
     in_the_future: int = 0
 
-    def __init__(self, width: int, most: int, metrics: int) -> None:
-        self.width, self.most, self._metrics = width, most, metrics
+    def __init__(self, name: str, most: int, metrics: Sequence[str]) -> None:
+        self.name, self.most, self._metrics = name, most, metrics
+        self.width, self._rolling = BUCKETS[name]
         self.buckets = {}
 
     def add(self, columns: Columns, values: npt.NDArray[np.float64], now: float) -> None:
@@ -138,7 +161,7 @@ class Buckets(Saved):
                     return None
                 del self.buckets[oldest]
                 self.dropped += 1
-            self.buckets[key] = Bucket(sums=[0.0] * self._metrics)
+            self.buckets[key] = Bucket(sums=[0.0] * len(self._metrics))
         return self.buckets[key]
 
     def _count(self, bucket: Bucket, columns: Columns, values: npt.NDArray[np.float64]) -> None:
@@ -170,36 +193,83 @@ class Buckets(Saved):
             bucket.counts.rated += change.rated
             bucket.rating += change.rating
 
-    def over_time(self, bucket: str, metrics: list[str]) -> OverTime:
-        """Returns the statistics of all buckets, of the kind `bucket` (minute, hour or day)."""
+    def over_time(self) -> OverTime:
+        """Returns the statistics of all buckets, with rolling means."""
+        keys = sorted(self.buckets)
+        rolling = self._rolling_means(keys)
         return OverTime(
-            bucket=bucket,
+            bucket=self.name,
             width=self.width,
-            rows=[self._row(key, metrics) for key in sorted(self.buckets)],
+            rolling_buckets=self._rolling,
+            rows=[self._row(key, rolling[at]) for at, key in enumerate(keys)],
             dropped=self.dropped,
             late=self.late,
             without_time=self.without_time,
             in_the_future=self.in_the_future,
         )
 
-    def _row(self, key: int, metrics: list[str]) -> BucketStats:
+    def _row(self, key: int, rolling: dict[str, RollingMean]) -> BucketStats:
         bucket = self.buckets[key]
-        c = bucket.counts
+        values = {name: rate(*one).value for name, one in self._totals(bucket).items()}
+        p50, p95 = (percentile(bucket.seconds, share) for share in (0.5, 0.95))
         return BucketStats(
             start=key * self.width,
-            counts=replace(c),
-            metrics={
-                name: rate(total, c.scored).value
-                for name, total in zip(metrics, bucket.sums, strict=True)
-            },
-            no_result=rate(c.empty, c.known).value,
-            abstained=rate(c.abstained, c.n - c.failed).value,
-            failed=rate(c.failed, c.n).value,
-            click_rate=rate(c.clicked, c.watched).value,
-            rating=rate(bucket.rating, c.rated).value,
-            p50=percentile(bucket.seconds, 0.5),
-            p95=percentile(bucket.seconds, 0.95),
+            counts=replace(bucket.counts),
+            metrics={name: values.pop(name) for name in self._metrics},
+            **values,
+            p50=p50,
+            p95=p95,
+            rolling=rolling,
         )
+
+    def _totals(self, bucket: Bucket) -> dict[str, tuple[float, int]]:
+        """Returns the sum and the number of values of each metric and rate, ratings last."""
+        c = bucket.counts
+        metrics = zip(self._metrics, bucket.sums, strict=True)
+        return {name: (total, c.scored) for name, total in metrics} | {
+            "no_result": (c.empty, c.known),
+            "abstained": (c.abstained, c.n - c.failed),
+            "failed": (c.failed, c.n),
+            "click_rate": (c.clicked, c.watched),
+            "rating": (bucket.rating, c.rated),
+        }
+
+    def _rolling_means(self, keys: Sequence[int]) -> list[dict[str, RollingMean]]:
+        """Returns the rolling mean of each metric and rate at each bucket, and the percentiles.
+
+        Requests within a bucket are alike, so buckets are the clusters of the intervals.
+        """
+        if not keys:
+            return []
+        mine = [self.buckets[key] for key in keys]
+        totals = [self._totals(bucket) for bucket in mine]
+        at = np.arange(len(keys))
+        first = np.searchsorted(keys, np.array(keys) - self._rolling + 1)
+        # Of each bucket and those before it: shape (buckets in a mean, buckets).
+        rows = at - np.arange(min(self._rolling, len(keys)))[:, None]
+        counted = rows >= first
+        found: list[dict[str, RollingMean]] = [{} for _ in keys]
+        for name in totals[0]:
+            values = np.array([one[name] for one in totals], np.float64)
+            sums, counts = (np.where(counted, values[rows, part], 0.0) for part in (0, 1))
+            bounds = None if name == "rating" else (0.0, 1.0)
+            intervals = cluster_intervals(Clusters(sums, counts, True), bounds=bounds)
+            for row, one in zip(found, intervals, strict=True):
+                row[name] = RollingMean(
+                    value=_number(one.value), low=_number(one.low), high=_number(one.high)
+                )
+        for i, row in enumerate(found):
+            seconds: Counter[int] = Counter()
+            for bucket in mine[first[i] : i + 1]:
+                seconds.update(bucket.seconds)
+            for name, share in (("p50", 0.5), ("p95", 0.95)):
+                row[name] = RollingMean(value=percentile(seconds, share), low=None, high=None)
+        return found
+
+
+def _number(value: float) -> float | None:
+    """Returns None for NaN."""
+    return None if math.isnan(value) else value
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> float | None:
@@ -210,3 +280,33 @@ def percentile(histogram: Mapping[int, int], share: float) -> float | None:
     below = np.cumsum([histogram[at] for at in bins])
     at = bins[int(np.searchsorted(below, share * below[-1]))]
     return float(EDGES[min(at, len(EDGES) - 1)] / RATIO**0.5)
+
+
+class SystemChanges(Saved):
+    """Records when a system, or a version of it, answers after none of the last `window` requests.
+
+    So a rollback is a change too, and two systems that answer by turns are one change.
+    """
+
+    STATE = ("changes", "last_request")
+
+    changes: list[SystemChange]
+    last_request: dict[str, int]
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self.changes, self.last_request = [], {}
+
+    def add(self, events: Sequence[RetrievalEvent], total: int) -> None:
+        """Adds requests; `total` is the number of the last one."""
+        for number, event in enumerate(events, total - len(events) + 1):
+            if event.system is None:
+                continue
+            before = self.last_request.get(event.system)
+            if before is None or number - before > self._window:
+                change = SystemChange(system=event.system, request_number=number, time=event.time)
+                self.changes = [*self.changes, change][-_MAX_CHANGES:]
+            self.last_request[event.system] = number
+        if len(self.last_request) > _MAX_CHANGES:
+            recent = sorted(self.last_request.items(), key=itemgetter(1))[-_MAX_CHANGES:]
+            self.last_request = dict(recent)

@@ -27,7 +27,14 @@ from harness.errors import UsageError
 from harness.extensions.online.logs.events import Feedback, RetrievalEvent
 from harness.extensions.online.monitor.alerts import Alerts, RuleEvaluator
 from harness.extensions.online.monitor.drift import Drift
-from harness.extensions.online.monitor.measure import SLACK, Buckets, feedback, slices
+from harness.extensions.online.monitor.measure import (
+    BUCKETS,
+    SLACK,
+    Buckets,
+    SystemChanges,
+    feedback,
+    slices,
+)
 from harness.extensions.online.monitor.records import (
     Alert,
     LogPosition,
@@ -65,7 +72,6 @@ LARGEST = 10_000_000
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 """Bin edges of the durations of all requests, for Prometheus."""
 
-_BUCKETS = {"minute": 60, "hour": 3600, "day": 86_400}
 _MAX_BUCKETS = 720  # a month of hours
 _MAX_ABILITIES = 64  # later ones are `others`
 _TOGETHER = 64  # requests scored in one step
@@ -141,8 +147,8 @@ class Monitor:
             raise UsageError(
                 f"the window must be {LARGEST:,} requests or fewer; name a smaller one"
             )
-        if bucket not in _BUCKETS:
-            raise UsageError(f"bucket must be {', '.join(_BUCKETS)}, not {bucket!r}")
+        if bucket not in BUCKETS:
+            raise UsageError(f"bucket must be {', '.join(BUCKETS)}, not {bucket!r}")
         parsed = parse_metrics(metrics if isinstance(metrics, str) else list(metrics))
         if not parsed:
             raise UsageError("name one metric at least, for instance recall@10")
@@ -150,7 +156,8 @@ class Monitor:
         self.labels = as_labels(labels)
         self.window = Window(window, len(parsed))
         self.request_index = RequestIndex(self.window)
-        self.over_time = Buckets(_BUCKETS[bucket], _MAX_BUCKETS, len(parsed))
+        self.over_time = Buckets(bucket, _MAX_BUCKETS, self.metrics)
+        self.systems = SystemChanges(window)
         self.bucket = bucket
         self.abilities: dict[str, int] = {}
         self.totals = Totals()
@@ -174,10 +181,10 @@ class Monitor:
     def record(self, query: str | None = None, **request: Any) -> None:
         """Records one request; see `RetrievalEvent` for the keywords.
 
-        These are `query_id`, `returned`, `scores`, `seconds`, `abstained`, `failed`, `ability`,
-        `clicked`, `rating`, `request_id` and `time`. `returned` None: unknown, for instance because
-        it failed; an empty list: an empty result. `time` defaults to now. Raises TypeError and
-        ValueError for invalid values.
+        These are `query_id`, `returned`, `scores`, `seconds`, `abstained`, `failed`, `system`,
+        `ability`, `clicked`, `rating`, `request_id` and `time`. `returned` None: unknown, for
+        instance because it failed; an empty list: an empty result. `time` defaults to now. Raises
+        TypeError and ValueError for invalid values.
         """
         self.record_many((_event(query, request),))
 
@@ -246,6 +253,7 @@ class Monitor:
         values = self._values(events, rows)
         slots = self.window.append(columns, values)
         self.request_index.remember(events, slots)
+        self.systems.add(events, self.window.total)
         self.over_time.add(columns, values, clock.time())
         self._count(columns)
         if self.words is not None:
@@ -310,10 +318,11 @@ class Monitor:
                 labels=None if self.labels is None else len(self.labels),
                 totals=replace(self.totals),
                 metrics=list(self.metrics),
-                over_time=self.over_time.over_time(self.bucket, self.metrics),
+                over_time=self.over_time.over_time(),
                 alerts=list(alerts.active.values()),
                 history=list(alerts.history)[::-1],
                 tests=self.rules.summary(),
+                system_changes=list(self.systems.changes),
                 errors=[],
             )
         self.rules.alerts.deliver()
@@ -423,6 +432,7 @@ class Monitor:
             seconds_sum=self.seconds_sum,
             abilities=list(self.abilities),
             over_time=self.over_time.state(),
+            systems=self.systems.state(),
             alerts=self.rules.alerts.state(),
             tests=self.rules.state(),
             position=self.position,
@@ -462,6 +472,7 @@ class Monitor:
         self.totals = header.totals
         self.position = header.position
         self.over_time.resume(header.over_time)
+        self.systems.resume(header.systems)
         self.rules.alerts.resume(header.alerts)
         self.rules.resume(header.tests)
         if self.words is not None and header.drift_block is not None:

@@ -57,7 +57,7 @@ class Period:
     learned: int
     recovery: int
 
-    def of(self, times: Any) -> Any:
+    def number(self, times: Any) -> Any:
         """Returns the number of the period of each time; weeks begin on Monday (1970 did not)."""
         return np.floor_divide(np.asarray(times) + self._shift, self.seconds)
 
@@ -87,7 +87,7 @@ Cells = dict[int, tuple[float, int]]
 row -1, the sum of all values, and their number."""
 
 
-UNTIMED = "requests without a time that is not in the future"
+UNTIMED = "requests without a valid time"
 """The reason to exclude requests without a period."""
 
 
@@ -120,7 +120,7 @@ class OpenPeriods(Saved):
             self.n += len(known)
         else:
             known = ~np.isnan(new.times)
-            numbers = self.period.of(new.times)
+            numbers = self.period.number(new.times)
             late = known & (numbers <= (-np.inf if self.last is None else self.last))
             self.untimed += int((~known).sum())
             self.late += int(late.sum())
@@ -134,7 +134,7 @@ class OpenPeriods(Saved):
             mine[row] = (first if self.by_query or n == 0 else first + value, n + 1)
             self.counts[number] = self.counts.get(number, 0) + 1
 
-    def over(self, *, hold: bool = False) -> Iterator[tuple[int, Cells]]:
+    def ended(self, *, hold: bool = False) -> Iterator[tuple[int, Cells]]:
         """Yields the periods that have ended, oldest first, each once.
 
         `hold`: values with earlier times may follow.
@@ -164,7 +164,7 @@ SHOWN = 3
 SHORT = 0.5
 """A period with fewer requests than this share of its kind's median is excluded."""
 
-_BACK = 0.5  # mean rank within their kind at which an alert ends
+_RECOVERED_RANK = 0.5  # mean rank within their kind at which an alert ends
 
 
 class RankTest(WorseTest):
@@ -221,7 +221,7 @@ class RankTest(WorseTest):
         if before:
             below = np.mean([(one < worth) + (one == worth) / 2 for one in before])
             self.recovering = [*self.recovering, float(below)][-self._recovery :]
-        if len(self.recovering) < self._recovery or np.mean(self.recovering) < _BACK:
+        if len(self.recovering) < self._recovery or np.mean(self.recovering) < _RECOVERED_RANK:
             return None
         self.recovering.clear()
         self.players.again()
@@ -268,16 +268,16 @@ class PeriodTest(Saved):
         name, test = self.period.name, self.test
         text = "" if test.reference is None else f"{test.reference.mean:.4g}"
         if not isinstance(test, RankTest):
-            condition = f"if no {name} is expected to be worse, whatever came before it"
+            condition = f"assuming that no {name} is expected to be worse than the reference"
             return Description(text, condition, f"{name}s", excluded=self.excluded)
         kinds = {
-            "hour": "each hour is like the same hours of the weeks before",
-            "day": "each weekday is like the same weekdays before",
-            "week": "each week is like those before",
+            "hour": "stable hours of the week",
+            "day": "stable weekdays",
+            "week": "stable weeks",
         }
         return Description(
-            f"{text} (the first {test.learned} {name}s)",
-            f"if {kinds[name]}, but for chance",
+            f"{text} (first {test.learned} {name}s)",
+            f"assuming {kinds[name]}",
             f"{name}s",
             min(test.ranked, test.learned),
             test.learned,
@@ -298,7 +298,7 @@ class PeriodTest(Saved):
         if new is not None:
             self.open.add(new)
         found = []
-        for number, cells in self.open.over(hold=hold):
+        for number, cells in self.open.ended(hold=hold):
             if not self.begun:  # the first period may be incomplete
                 self.begun = True
                 continue
@@ -315,7 +315,7 @@ class PeriodTest(Saved):
                 event = next(iter(self.test.update([mean])), None)
             if event is not None:
                 means, counts = zip(*self.last, strict=True)
-                over = f"over the last {len(means)} {self.period.name}s"
+                over = f"last {len(means)} {self.period.name}s"
                 time = self.period.start(number + 1)
                 found.append(
                     ChangeEvent(event == "alert", float(np.mean(means)), sum(counts), over, time)
@@ -339,7 +339,7 @@ class PeriodTest(Saved):
 REQUESTS = 1000
 """Requests per look, if looks are not by the calendar."""
 
-_BACK = 0.5  # p value of two looks, each on half as many queries, that ends an alert
+_RECOVERED_P = 0.5  # p value of two looks, each on half as many queries, that ends an alert
 
 
 class PairedTest(WorseTest):
@@ -371,22 +371,22 @@ class PairedTest(WorseTest):
     recovered_looks: int = 0
 
     def __init__(
-        self, of_run: Values, alpha: float, drop: bool, period: Period | None, size: int
+        self, run_scores: Values, alpha: float, drop: bool, period: Period | None, size: int
     ) -> None:
         self.alpha, self.drop, self.period = alpha, drop, period
         self.open = OpenPeriods(period, size, by_query=True)
-        scores = of_run[~np.isnan(of_run)]
+        scores = run_scores[~np.isnan(run_scores)]
         mean = float(scores.mean())
         self.reference = Reference(mean, mean, len(scores))
-        self._of_run = of_run
+        self._run_scores = run_scores
 
     @property
     def about(self) -> Description:
         """The description of the test."""
         return Description(
             reference_text=f"{self.reference.mean:.4g} (the run's {self.reference.n} queries)",
-            condition="if each query, for itself, is as likely above its score in the run as "
-            "below it, by as much",
+            condition="assuming that each query is as likely above its score in the run as below "
+            "it, by as much",
             observation_unit="looks" if self.period is None else f"{self.period.name}s",
             excluded={
                 "late requests": self.open.late,
@@ -399,28 +399,28 @@ class PairedTest(WorseTest):
         if new is not None:
             self.open.add(new)
         found = []
-        for number, cells in self.open.over(hold=hold):
+        for number, cells in self.open.ended(hold=hold):
             found += self._look(cells, number)
         return found
 
     def _look(self, cells: Cells, number: int) -> list[ChangeEvent]:
         rows = np.array(list(cells))
         scores = np.array([score for score, _ in cells.values()])
-        known = ~np.isnan(self._of_run[rows])
+        known = ~np.isnan(self._run_scores[rows])
         rows, scores = rows[known], scores[known]
         if not len(rows):
             return []
-        differences = np.round(scores - self._of_run[rows], DIGITS)
+        differences = np.round(scores - self._run_scores[rows], DIGITS)
         chance = signs_bound(differences if self.drop else -differences)
-        over = f"over the first request of {len(rows)} queries each, where the run has "
-        over += f"{self._of_run[rows].mean():.4g}"
+        over = f"first requests of {len(rows)} queries"
         if self.period is not None:
-            over += f", on {self.period.format(number)}"
+            over += f" on {self.period.format(number)}"
+        over += f"; the run has {self._run_scores[rows].mean():.4g} on them"
         time = None if self.period is None else self.period.start(number + 1)
         event = ChangeEvent(False, float(scores.mean()), len(rows), over, time)
         if self.active:
             if 2 * len(rows) >= self.queries:
-                self.recovered_looks = self.recovered_looks + 1 if chance >= _BACK else 0
+                self.recovered_looks = self.recovered_looks + 1 if chance >= _RECOVERED_P else 0
             if self.recovered_looks < 2:
                 return []
             self.resolve()

@@ -122,8 +122,20 @@ class BucketCounts:
     rated: int = 0
 
 
+class RollingMean(Record):
+    """A mean over consecutive buckets and its 95% interval, with buckets as clusters."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
 class BucketStats(Record):
-    """Statistics of one minute, hour or day; a mean over nothing is None."""
+    """Statistics of one minute, hour or day; a mean over nothing is None.
+
+    `rolling` has the mean of each metric and rate, and each percentile (without an interval), over
+    the last `OverTime.rolling_buckets` buckets, including this one.
+    """
 
     start: int
     counts: BucketCounts
@@ -135,6 +147,7 @@ class BucketStats(Record):
     rating: float | None
     p50: float | None
     p95: float | None
+    rolling: dict[str, RollingMean]
 
 
 class OverTime(Record):
@@ -145,6 +158,7 @@ class OverTime(Record):
 
     bucket: str
     width: int
+    rolling_buckets: int
     rows: list[BucketStats]
     dropped: int
     late: int
@@ -179,11 +193,20 @@ class ChangeTest(Record):
     active: bool
 
 
+class SystemChange(Record):
+    """The first request of a system, or version, that answered none of the requests before it."""
+
+    system: str
+    request_number: int
+    time: float | None
+
+
 class Snapshot(WindowStats):
     """All statistics of a monitor at one moment; values that are not measurable are None.
 
     `labels` is the number of labelled queries, `alerts` are the active ones, `history` the last
-    ones, newest first. `errors` are current failures, which are retried.
+    ones, newest first. `system_changes` are the last ones, oldest first. `errors` are current
+    failures, which are retried.
     """
 
     window: WindowRange
@@ -194,6 +217,7 @@ class Snapshot(WindowStats):
     alerts: list[Alert]
     history: list[Alert]
     tests: list[ChangeTest]
+    system_changes: list[SystemChange]
     errors: list[str]
 
 

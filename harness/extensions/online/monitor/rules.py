@@ -43,7 +43,7 @@ _TEXT = re.compile(r"\s*([^\s<>=\[\]]+)\s*(?:\[([^\]]+)\])?\s*(<|>)\s*([-+.\deE]
 class AlertThreshold(Record):
     """A bound on a statistic of the window: `AlertBelow` or `AlertAbove`."""
 
-    above: ClassVar[bool]
+    lower_is_worse: ClassVar[bool]
     metric: str
     value: float
     slice: str = "all"
@@ -59,34 +59,34 @@ class AlertThreshold(Record):
     def name(self) -> str:
         """The name of the alert: `recall@10 [temporal] < 0.7`."""
         where = "" if self.slice == "all" else f" [{self.slice}]"
-        return f"{self.metric}{where} {'<' if self.above else '>'} {self.value:g}"
+        return f"{self.metric}{where} {'<' if self.lower_is_worse else '>'} {self.value:g}"
 
-    def broken(self, value: float) -> bool:
+    def is_violated(self, value: float) -> bool:
         """Tests whether a value violates the bound."""
-        return value < self.value if self.above else value > self.value
+        return value < self.value if self.lower_is_worse else value > self.value
 
-    def cleared(self, value: float) -> bool:
+    def is_cleared(self, value: float) -> bool:
         """Tests whether a value is good enough to end an alert."""
         if self.clear_at is not None:
             back = self.clear_at
-        elif self.above:
+        elif self.lower_is_worse:
             best = 1.0 if self.value < 1 else self.value
             back = self.value + 0.1 * (best - self.value)
         else:
             back = self.value - 0.1 * abs(self.value)
-        return value >= back if self.above else value <= back
+        return value >= back if self.lower_is_worse else value <= back
 
 
 class AlertBelow(AlertThreshold):
     """An alert if the statistic is below `value`."""
 
-    above: ClassVar[bool] = True
+    lower_is_worse: ClassVar[bool] = True
 
 
 class AlertAbove(AlertThreshold):
     """An alert if the statistic is above `value`."""
 
-    above: ClassVar[bool] = False
+    lower_is_worse: ClassVar[bool] = False
 
 
 class ChangeRule(Record):
@@ -111,18 +111,18 @@ class ChangeRule(Record):
         force_setattr(self, "metric", _canonical(self.metric))
         if self.metric in (*TIMES, *OTHERS):
             raise ValueError(
-                f"{self.metric}: a change is tested of values between 0 and 1, metrics and "
-                f"{', '.join(RATES)}; use a threshold"
+                f"{self.metric}: tests of change need values from 0 to 1 (metrics, "
+                f"{', '.join(RATES)}); use a threshold"
             )
         if isinstance(self.reference, float | int) and not 0 <= self.reference <= 1:
             raise ValueError(f"reference must be from 0 to 1, not {self.reference}")
-        if self.by_requests:
+        if self.counts_requests:
             self._check_requests()
         elif self.reference_periods is not None:
             least = 2 * PERIODS[self.period or "day"].cycle
             if self.reference_periods < least:
                 raise ValueError(
-                    f"reference_periods must be {least} or more, two weeks, not "
+                    f"reference_periods must be {least} or more (two weeks), not "
                     f"{self.reference_periods}"
                 )
 
@@ -131,14 +131,14 @@ class ChangeRule(Record):
         if self.period or self.reference_periods is not None:
             raise ValueError(
                 "reference_requests and batch_size count requests, period and reference_periods "
-                "go by the calendar: set those of one kind"
+                "count calendar periods; set only one kind"
             )
-        if self.of_run and self.batch_size is not None and batch < 100:
+        if self.compares_run and self.batch_size is not None and batch < 100:
             raise ValueError(
-                "batch_size, with a run as reference, is the number of requests of one look at "
-                f"its queries: 100 or more, not {batch}"
+                "batch_size with a run as the reference is the number of requests per look: 100 or "
+                f"more, not {batch}"
             )
-        if not self.of_run and (self.reference_requests or REFERENCE_REQUESTS) < 20 * batch:
+        if not self.compares_run and (self.reference_requests or REFERENCE_REQUESTS) < 20 * batch:
             raise ValueError("reference_requests must be 20 times batch_size or more")
 
     @property
@@ -152,12 +152,12 @@ class ChangeRule(Record):
         return f"{self.metric} {'dropped' if self.drop else 'rose'}"
 
     @property
-    def by_requests(self) -> bool:
+    def counts_requests(self) -> bool:
         """True if an observation is a number of consecutive requests instead of a period."""
         return self.reference_requests is not None or self.batch_size is not None
 
     @property
-    def of_run(self) -> bool:
+    def compares_run(self) -> bool:
         """True if the reference is a run."""
         return isinstance(self.reference, str) and self.reference != "initial"
 
@@ -211,8 +211,8 @@ def parse_threshold(text: str) -> AlertThreshold:
         value = None
     if match is None or value is None:
         raise UsageError(
-            f"{text!r} is no alert rule; write `recall@10 < 0.7`, `recall@10[temporal] < 0.6` or "
-            "`p95 > 0.5` (seconds)"
+            f"{text!r} is not an alert rule; write `recall@10 < 0.7`, `recall@10[temporal] < 0.6` "
+            "or `p95 > 0.5` (seconds)"
         )
     kind = AlertBelow if match[3] == "<" else AlertAbove
     return convert({"metric": match[1], "value": value, "slice": match[2] or "all"}, kind, text)
@@ -253,60 +253,62 @@ def validate_rules(
     queries to measure drift.
     """
     for rule in rules:
-        problems = [*_lacking(rule.metric, metrics, labels, drifts)]
+        problems = [*_missing(rule.metric, metrics, labels, drifts)]
         if isinstance(rule, AlertThreshold):
-            problems += _out_of_reach(rule, labels, window)
+            problems += _unreachable(rule, labels, window)
         elif rule.reference == (0 if rule.drop else 1):
             problems.append(
-                f"can never fire: the reference {rule.reference:g} is the worst possible value"
+                f"can never fire: nothing is worse than the reference {rule.reference:g}"
             )
         if problems:
             raise UsageError(f"{rule.name}: {problems[0]}")
 
 
-def _lacking(
+def _missing(
     metric: str, metrics: Sequence[str], labels: Labels | None, drifts: bool
 ) -> Iterator[str]:
     """Yields the reasons why the metric cannot be measured with these labels."""
     if is_metric(metric) and labels is not None and metric not in metrics:
-        yield f"is not among the measured metrics ({', '.join(metrics)}); add it there"
+        yield f"is not a measured metric ({', '.join(metrics)}); add it to metrics"
     if not is_metric(metric) and metric not in (*_BY_WORDS, "false_positive"):
         return
     if labels is None:
         without = ", ".join(name for name in (*RATES, *TIMES) if name != "false_positive")
         yield (
-            "needs labels: name them with --dataset (labels= in Python); without, there are "
-            f"{without} and feedback"
+            "needs labels: add --dataset (labels= in Python); without labels use "
+            f"{without} or feedback"
         )
     elif is_metric(metric) and not labels.has_evidence.any():
         yield "can never be measured: no labelled query has a relevant document"
     elif metric == "false_positive" and not labels.unanswerable.any():
-        yield f"can never be measured: no labelled query is of the ability {Ability.ABSTENTION}"
+        yield f"can never be measured: no labelled query has the ability {Ability.ABSTENTION}"
     elif metric in _BY_WORDS and not drifts:
         yield "can never be measured: too few labelled queries have a text"
 
 
-def _out_of_reach(rule: AlertThreshold, labels: Labels | None, window: int) -> Iterator[str]:
+def _unreachable(rule: AlertThreshold, labels: Labels | None, window: int) -> Iterator[str]:
     """Yields the reasons why no value can violate the threshold."""
     if rule.min_n > window:
         yield (
-            f"needs {rule.min_n} requests, and the window holds {window}: set a larger --window, "
-            "or a smaller min_n in [[at_least]], [[at_most]]"
+            f"needs {rule.min_n} requests, but the window has {window}; set a larger --window, or "
+            "a smaller min_n in [[at_least]] or [[at_most]]"
         )
-    if rule.metric not in _UNBOUNDED and not (rule.value > 0 if rule.above else rule.value < 1):
-        yield f"can never fire: {rule.metric} is from 0 to 1"
-    if rule.metric in TIMES and rule.above and rule.value <= 0:
-        yield "can never fire: no time is below 0"
+    if rule.metric not in _UNBOUNDED and not (
+        rule.value > 0 if rule.lower_is_worse else rule.value < 1
+    ):
+        yield f"can never fire: {rule.metric} is always from 0 to 1"
+    if rule.metric in TIMES and rule.lower_is_worse and rule.value <= 0:
+        yield "can never fire: a time is never below 0"
     if rule.slice == "all":
         return
     if rule.metric in OTHERS:
-        yield f"{rule.metric} is of the whole window; remove [{rule.slice}]"
+        yield f"{rule.metric} is measured over the whole window; remove [{rule.slice}]"
     if rule.metric == "false_positive" and rule.slice != Ability.ABSTENTION:
-        yield f"is of queries of the ability {Ability.ABSTENTION} alone; remove [{rule.slice}]"
+        yield f"is measured only for the ability {Ability.ABSTENTION}; remove [{rule.slice}]"
     if labels is None or not is_metric(rule.metric) or not any(labels.abilities):
         return  # rates and times use the log's abilities
     if rule.slice not in labels.abilities:
         known = suggest(rule.slice, ["all", *sorted({*labels.abilities} - {""})])
-        yield f"no labelled query is of the ability {rule.slice!r}{known}"
+        yield f"no labelled query has the ability {rule.slice!r}{known}"
     elif not labels.has_evidence[np.array(labels.abilities) == rule.slice].any():
-        yield f"can never be measured: no query of the ability {rule.slice} has a relevant document"
+        yield f"can never be measured: no {rule.slice} query has a relevant document"

@@ -19,7 +19,7 @@ from harness.errors import UsageError
 from harness.extensions.online.monitor.records import LogPosition, Totals
 from harness.io.records import Record, decode, encode
 
-VERSION = 1
+VERSION = 2
 """Version of the state file."""
 
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -28,8 +28,8 @@ Arrays = dict[str, npt.NDArray[np.generic]]
 class StateHeader(Record, omit_defaults=False):
     """The header of a state file.
 
-    `settings` are those that a monitor must share to continue from it; `over_time`, `alerts` and
-    `tests` are states of `Saved` parts.
+    `settings` are those that a monitor must share to continue from it; `over_time`, `systems`,
+    `alerts` and `tests` are states of `Saved` parts.
     """
 
     version: int
@@ -39,6 +39,7 @@ class StateHeader(Record, omit_defaults=False):
     seconds_sum: float
     abilities: list[str]
     over_time: dict[str, Any]
+    systems: dict[str, Any]
     alerts: dict[str, Any]
     tests: dict[str, dict[str, Any]]
     position: LogPosition | None

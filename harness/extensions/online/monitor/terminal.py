@@ -39,10 +39,8 @@ def table(snapshot: Snapshot, *, alerts: bool = True) -> str:
     parts = [f"WARNING {one}" for one in snapshot.errors]
     span = ""
     if window.start is not None and window.end is not None:
-        span = f" ({_moment(window.start)} to {_moment(window.end)} UTC)"
-    parts.append(
-        f"{snapshot.totals.requests:,} requests so far; below, the last {window.n:,}{span}"
-    )
+        span = f"  from={_moment(window.start)}  to={_moment(window.end)} UTC"
+    parts.append(f"requests={snapshot.totals.requests:,}  window={window.n:,}{span}")
     if not snapshot.labels:
         parts.append("no labels: recall, precision and rank are unknown")
     rates = [name for name in RATES if getattr(snapshot.slices["all"], name).n]
@@ -54,11 +52,13 @@ def table(snapshot: Snapshot, *, alerts: bool = True) -> str:
         row += [digits(getattr(one, rate).value) for rate in rates]
         row += [_duration(getattr(one.seconds, time)) for time in TIMES]
         rows.append(row)
-    head = ["window", "n", *(["scored", *metrics] if metrics else [])]
-    head += [*(_RATES.get(rate, rate) for rate in rates), *(f"time {time}" for time in TIMES)]
+    head = ["ability", "requests", *(["scored", *metrics] if metrics else [])]
+    head += [*(_RATES.get(rate, rate) for rate in rates), *(f"{time} latency" for time in TIMES)]
     parts.append(grid(rows, head))
     if metrics:
-        parts.append("scored: requests of labelled queries with evidence, over which the means are")
+        parts.append(
+            "scored: requests of labelled queries with evidence; metrics are means over them"
+        )
     parts += _drift(snapshot.drift)
     parts += [] if snapshot.feedback is None else feedback_lines(snapshot.feedback)
     parts += [text for test in snapshot.tests if (text := _test(test))]
@@ -74,14 +74,13 @@ def _drift(drift: DriftStats | None) -> list[str]:
     if drift is None:
         return []
     if drift.divergence is None or drift.level is None or drift.excess is None:
-        return [f"drift: only {drift.n} unlabelled queries; too few to measure"]
-    side = "above" if drift.excess > 0 else "within"
+        return [f"drift: not measurable, too few unlabelled queries ({drift.n})"]
+    more = "more than" if drift.excess > 0 else "not more than"
     return [
-        f"drift: the words of the {drift.n:,} unlabelled queries diverge by "
-        f"{drift.divergence:.3f} bits from the labelled ones, {side} the level of "
-        f"{drift.level:.3f} among labelled queries; {_share(drift.unseen_rate)} of them have a "
-        "word that no labelled query has (among labelled ones "
-        f"{_share(drift.labelled_unseen_rate)})",
+        f"drift: words of {drift.n:,} unlabelled queries diverge from the labelled ones by "
+        f"{drift.divergence:.3f} bits, {more} by chance (95th percentile {drift.level:.3f}); "
+        f"{_share(drift.unseen_rate)} of the queries have a word that no labelled query has "
+        f"(among labelled queries: {_share(drift.labelled_unseen_rate)})",
         f"  {drift.caveat}",
     ]
 
@@ -93,28 +92,27 @@ def _test(test: ChangeTest) -> str:
     start = f"change of {test.metric}:"
     if set(test.excluded) == {UNTIMED} and not test.tested:
         return (
-            f"{start} not tested, as no request has a time that is not in the future; "
-            "batch_size in [[change]] tests them by their number"
+            f"{start} not tested: no request has a valid time (set batch_size in [[change]] to "
+            "test requests by number)"
         )
     if test.reference is None:
         return (
-            f"{start} the reference is being measured, {test.learned or 0:,} of "
+            f"{start} measuring the reference, {test.learned or 0:,} of "
             f"{test.to_learn or 0:,} {test.observation_unit}{but}"
         )
     if not test.testable:
-        return f"{start} not testable, as the reference ({test.reference:.4f}) cannot become worse"
+        return f"{start} not testable: nothing is worse than the reference {test.reference:.4f}"
     if test.active:
         return ""
     return (
-        f"{start} not significant against {test.reference_text} in {test.tested:,} "
-        f"{test.observation_unit}{but}; the false-alarm rate over all time is at most "
-        f"{test.alpha:g} {test.condition}"
+        f"{start} no significant change from {test.reference_text} in {test.tested:,} "
+        f"{test.observation_unit}{but}"
     )
 
 
 def alert_line(alert: Alert) -> str:
     """Formats one alert as a line."""
-    mark = "ALERT" if alert.state == "firing" else "over "
+    mark = "ALERT" if alert.state == "firing" else "RESOLVED"
     at = "" if alert.time is None else f" ({_moment(alert.time)} UTC)"
     return f"{mark} {alert.message}{at}, at request {alert.request_number:,}"
 
@@ -133,7 +131,7 @@ def _moment(time: float) -> str:
     try:
         return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
-        return "no time that a calendar has"
+        return "invalid time"
 
 
 # -- Delivery of alerts ----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-// The window of this moment: numbers by ability, drift, feedback, tests.
+// The current window: numbers by ability, drift, feedback, tests.
 
-import { count, duration, moment, NONE, percent, plain } from "../shared/numbers.js";
+import { count, duration, many, moment, NONE, percent, plain } from "../shared/numbers.js";
 import { el, facts } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 
@@ -11,7 +11,7 @@ const RATES = [
   ["false_positive", "false positive"],
 ];
 
-/** Seconds since 1970 as people say them, in UTC. */
+/** Formats seconds since 1970 as a time in UTC. */
 export const when = (time) => moment(time === null ? null : time * 1000, "second");
 const share = (value) => percent(value, 1);
 export const milliseconds = (seconds) => duration(seconds === null ? null : seconds * 1000);
@@ -29,12 +29,12 @@ function tile(what, value, n) {
 
 export function tiles(data) {
   const all = data.slices.all;
-  const scored = `n ${count(all.scored)} labelled`;
+  const scored = `${count(all.scored)} scored requests`;
   return [
     ...(data.labels ? data.metrics.map((m) => tile(m, plain(all.metrics[m]), scored)) : []),
-    tile("no result", share(all.no_result.value), `n ${count(all.no_result.n)}`),
-    tile("abstained", share(all.abstained.value), `n ${count(all.abstained.n)}`),
-    tile("p95 of time", milliseconds(all.seconds.p95), `n ${count(all.seconds.n)}`),
+    tile("no result", share(all.no_result.value), many(all.no_result.n, "request")),
+    tile("abstained", share(all.abstained.value), many(all.abstained.n, "request")),
+    tile("p95 latency", milliseconds(all.seconds.p95), many(all.seconds.n, "request")),
   ];
 }
 
@@ -51,7 +51,7 @@ export function abilities(data) {
       number("requests", (name) => count(cell(name).n)),
       ...(metrics.length ? [number("scored", (name) => count(cell(name).scored))] : []),
       ...metrics.map((m) => number(m, (name) => plain(cell(name).metrics[m]))),
-      ...rates.map(([rate, said]) => number(said, (name) => share(cell(name)[rate].value))),
+      ...rates.map(([rate, head]) => number(head, (name) => share(cell(name)[rate].value))),
       ...["p50", "p95", "p99"].map((p) => number(p, (name) => milliseconds(cell(name).seconds[p]))),
     ],
     names,
@@ -67,27 +67,27 @@ export function drift(data) {
         "p",
         { class: "note" },
         data.labels
-          ? "Too few queries with a text, in the window or among the labels, to tell."
-          : "No labelled queries were given.",
+          ? "Not measurable: too few labelled queries have a text."
+          : "Not measurable: no labelled queries.",
       ),
     ];
-  const of = `Of ${count(found.requests)} requests, ${count(found.n)} are of unlabelled queries. `;
+  const unlabelled = `${count(found.n)} of ${count(found.requests)} requests are unlabelled queries. `;
   if (found.divergence === null)
-    return [el("p", {}, `${of}That is too few to compare their words with the labelled ones.`)];
+    return [el("p", {}, `${unlabelled}Too few to compare their words with the labelled queries.`)];
   return [
     el(
       "p",
       {},
-      of +
+      unlabelled +
         (found.excess > 0
-          ? "Their words are further from the labelled queries than these are from each other."
-          : "Their words are as near to the labelled queries as these are to each other."),
+          ? "Their words differ from the labelled queries by more than chance."
+          : "Their words do not differ from the labelled queries by more than chance."),
     ),
     facts([
-      ["divergence of words, bits", plain(found.divergence)],
-      ["level among labelled queries", plain(found.level)],
-      ["queries with an unseen word", share(found.unseen_rate)],
-      ["the same among labelled queries", share(found.labelled_unseen_rate)],
+      ["divergence of words (bits)", plain(found.divergence)],
+      ["95th percentile by chance (bits)", plain(found.level)],
+      ["queries with a new word", share(found.unseen_rate)],
+      ["same, among labelled queries", share(found.labelled_unseen_rate)],
     ]),
     el("ul", { class: "caveats" }, el("li", {}, found.caveat)),
   ];
@@ -95,13 +95,13 @@ export function drift(data) {
 
 export function feedback(data) {
   const found = data.feedback;
-  if (!found) return [el("p", { class: "note" }, "Neither clicks nor ratings were logged.")];
-  const said = (cell, show) => (cell.n ? `${show(cell.value)} (n ${count(cell.n)})` : null);
+  if (!found) return [el("p", { class: "note" }, "No clicks or ratings were logged.")];
+  const value = (cell, show) => (cell.n ? `${show(cell.value)} (n ${count(cell.n)})` : null);
   return [
     facts([
-      ["requests with a click", said(found.click_rate, share)],
-      ["reciprocal rank of the first click", said(found.first_click_mrr, plain)],
-      ["mean rating", said(found.rating, plain)],
+      ["click rate", value(found.click_rate, share)],
+      ["reciprocal rank of the first click", value(found.first_click_mrr, plain)],
+      ["mean rating", value(found.rating, plain)],
     ]),
     el(
       "ul",
@@ -116,30 +116,29 @@ const excluded = (test) =>
     .map(([why, n]) => `${count(n)} ${why}`)
     .join(", ") || NONE;
 
+const testState = (test) => {
+  if (test.reference === null)
+    return `measuring the reference: ${count(test.learned ?? 0)} of ${count(test.to_learn ?? 0)} ${test.observation_unit}`;
+  if (!test.testable) return "not testable: the reference cannot become worse";
+  return test.active ? "alert" : "no significant change";
+};
+
 export function tests(data) {
-  if (!data.tests.length) return el("p", { class: "note" }, "None was asked for.");
-  const state = (test) =>
-    test.reference === null
-      ? `measuring the reference: ${count(test.learned ?? 0)} of ${count(test.to_learn ?? 0)} ${test.observation_unit}`
-      : !test.testable
-        ? "not testable: the reference cannot become worse"
-        : test.active
-          ? "alert"
-          : "not significant";
+  if (!data.tests.length) return el("p", { class: "note" }, "No tests.");
   return table(
     [
-      { head: "rule", cell: ({ rule }) => rule },
+      { head: "test", cell: ({ rule }) => rule },
+      { head: "state", cell: testState },
       number("reference", ({ reference }) => plain(reference)),
-      number("its n", ({ reference_n: n }) => (n === null ? "set" : count(n))),
-      number("at worst", ({ reference_bound: bound }) => plain(bound)),
+      number("n of reference", ({ reference_n: n }) => (n === null ? "given" : count(n))),
+      number("worst plausible", ({ reference_bound: bound }) => plain(bound)),
       number("tested", ({ tested, observation_unit: unit }) => `${count(tested)} ${unit}`),
       { head: "excluded", cell: excluded },
-      number("evidence", ({ evidence }) => share(evidence)),
+      number("evidence (alert at 100%)", ({ evidence }) => percent(evidence)),
       {
-        head: "false-alarm rate over all time",
-        cell: ({ alpha, condition }) => `at most ${alpha} ${condition}`,
+        head: "false-alarm rate",
+        cell: ({ alpha, condition }) => `at most ${percent(alpha)}, ${condition}`,
       },
-      { head: "state", cell: state },
     ],
     data.tests,
     { class: "cards" },

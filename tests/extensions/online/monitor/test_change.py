@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.extensions.online.monitor.change import RECOVERY, MeanTest, reference_of
+from harness.extensions.online.monitor.change import RECOVERY, MeanTest, measure_reference
 from harness.extensions.online.monitor.records import Reference
 from harness.io.records import encode
 
@@ -112,8 +112,8 @@ def test_the_reference_is_bounded_by_its_betting_interval(streams: int) -> None:
     below = above = 0
     for _ in range(streams):
         values = independent(rng, 300)
-        below += reference_of(values, 0.025, drop=True).bound > 0.8
-        above += reference_of(values, 0.025, drop=False).bound < 0.8
+        below += measure_reference(values, 0.025, drop=True).bound > 0.8
+        above += measure_reference(values, 0.025, drop=False).bound < 0.8
     assert below + above <= most(streams)
 
 

@@ -22,6 +22,7 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.online.logs.events import RateStats, RetrievalEvent
 from harness.extensions.online.monitor import AlertRules, Monitor, parse_threshold
+from harness.stats.intervals import mean_intervals
 
 METRICS = ("recall@3", "precision@3", "mrr@3", "ndcg@5", "recall_all@2", "map")
 QRELS = {
@@ -271,13 +272,13 @@ def test_what_is_no_state_at_all_is_refused_in_one_line(tmp_path: Path) -> None:
             assert quiet(window=10, state=path).snapshot().window.n == 0
 
 
-def test_a_state_of_another_version_is_told_by_its_version(tmp_path: Path) -> None:
+def test_a_state_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     quiet(window=10, state=path).close()
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files if name != "checksum"}
-    np.savez(path, **with_header(arrays, header_of(arrays) | {"version": 2}))
-    with pytest.raises(UsageError, match="a state of version 2, this is 1"):
+    np.savez(path, **with_header(arrays, header_of(arrays) | {"version": 1}))
+    with pytest.raises(UsageError, match="a state of version 1, this is 2"):
         quiet(window=10, state=path)
 
 
@@ -334,3 +335,48 @@ def test_wrong_recalls_raise_at_once() -> None:
         monitor.record("x", returned=["d1"], scores=[1, 2])
     monitor.record("\ud800 broken \x00 text", returned=["\ud800"], request_id="\ud800")
     assert monitor.snapshot().window.n == 1
+
+
+def test_the_rolling_mean_is_over_the_requests_of_the_last_24_hours_with_its_interval() -> None:
+    monitor = Monitor(window=10, labels={"q": {"a": 1}})
+    chance = random.Random(0)
+    hits = [[chance.random() < 0.3 for _ in range(chance.randrange(1, 9))] for _ in range(60)]
+    for hour, mine in enumerate(hits):
+        for hit in mine:
+            time = 1.7e9 // 3600 * 3600 + 3600 * hour
+            monitor.record(
+                query_id="q", returned=["a" if hit else "b"], seconds=hour + 1, time=time
+            )
+    for hour, row in enumerate(monitor.snapshot().over_time.rows):
+        last = hits[max(0, hour - 23) : hour + 1]
+        clusters = [i for i, mine in enumerate(last) for _ in mine]
+        [expected] = mean_intervals(np.concatenate(last), clusters, bounds=(0, 1))
+        found = row.rolling["recall@10"]
+        assert found.value == pytest.approx(expected.value)
+        if hour:
+            assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert row.rolling["p50"].value == pytest.approx(50, rel=0.1)
+
+
+def test_a_rolling_mean_excludes_older_hours_when_hours_are_missing() -> None:
+    monitor = Monitor(window=10, labels={"q": {"a": 1}})
+    for hour, returned in ((0, "a"), (30, "b")):
+        monitor.record(query_id="q", returned=[returned], time=1.7e9 + 3600 * hour)
+    assert monitor.snapshot().over_time.rows[1].rolling["recall@10"].value == 0
+
+
+def test_a_system_that_did_not_answer_in_the_last_window_is_a_change(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    systems = ["v1"] * 20 + ["v1", "v2"] * 10 + ["v2"] * 20 + ["v1"]
+    with Monitor(window=10, state=state) as monitor:
+        for system in systems[:50]:
+            monitor.record("q", returned=[], system=system, time=1.7e9)
+    with Monitor(window=10, state=state) as monitor:
+        for system in systems[50:]:
+            monitor.record("q", returned=[], system=system, time=1.7e9)
+        changes = monitor.snapshot().system_changes
+    assert [(one.system, one.request_number) for one in changes] == [
+        ("v1", 1),
+        ("v2", 22),
+        ("v1", 61),
+    ]

@@ -111,8 +111,9 @@ def test_the_page_shows_the_window_and_follows_it(port: int, monitor: Monitor, w
     from layout import amiss
 
     with opened(f"http://127.0.0.1:{port}/", width=width) as page:
-        assert "Alert: recall@10 < 0.9" in page.locator("#alerts").inner_text()
-        assert "there is no recall in clicks" in page.locator("#feedback").inner_text()
+        assert page.locator("#status").inner_text() == "1 active alert: recall@10 < 0.9"
+        assert "recall@10 < 0.9: 0." in page.locator("#alerts").inner_text()
+        assert "clicks do not measure recall" in page.locator("#feedback").text_content()
         assert "3 lines cannot be read" in page.locator("#footer").inner_text()
         assert page.get_by_role("link", name="/metrics").count() == 1
         assert page.locator("body").inner_text().count("UTC") == 1
@@ -120,13 +121,17 @@ def test_the_page_shows_the_window_and_follows_it(port: int, monitor: Monitor, w
         assert "15 Nov" in ticks
         assert "PM" not in ticks
         assert amiss(page) == []
+        for part in page.locator("details.part").all():
+            if part.get_attribute("open") is None:  # on a phone
+                part.locator("summary").click()
+        assert amiss(page) == []
         table: Any = page.locator("#abilities-table")
         assert "lookup" in table.inner_text()
         page.get_by_role("combobox", name="Show").select_option("no_result")
         assert page.get_by_role("img", name="no result over time").count() == 1
         for _ in range(300):
             monitor.record(query_id="q1", returned=["a"])
-        page.get_by_text("800 requests so far").wait_for(timeout=10_000)
-        page.get_by_text("No active alert.").wait_for(timeout=10_000)
+        page.get_by_text("800 requests ·").wait_for(timeout=10_000)
+        page.get_by_text("No active alert").wait_for(timeout=10_000)
         assert page.get_by_role("combobox", name="Show").input_value() == "no_result"
         page.get_by_role("button", name="Dark colours").click()

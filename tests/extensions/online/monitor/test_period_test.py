@@ -69,7 +69,7 @@ def test_a_fall_is_found_within_days_whatever_the_day_of_the_week() -> None:
         assert event.alert
         assert event.time is not None
         assert 3 <= (event.time - MONDAY) / 86_400 - start <= 8
-        assert event.over == "over the last 3 days"
+        assert event.over == "last 3 days"
         assert event.value == pytest.approx(MEAN - 0.2, abs=0.08)
 
 
@@ -195,24 +195,24 @@ def test_a_stray_line_of_another_day_ends_no_day_and_too_many_days_are_not_held(
     held = OpenPeriods(DAY)
     held.add(values(100, 0.5))
     held.add(values(1, 90.5))
-    assert list(held.over()) == []
+    assert list(held.ended()) == []
     held.add(values(20, 1.0))
-    assert [number - MONDAY // 86_400 for number, _ in held.over()] == [0]
+    assert [number - MONDAY // 86_400 for number, _ in held.ended()] == [0]
     for day in range(2, 100):
         held.add(values(1, day))
-    assert list(held.over(hold=True)) == []
+    assert list(held.ended(hold=True)) == []
     monkeypatch.setattr(period_test, "MOST_OPEN", 62)
-    assert len(list(held.over(hold=True))) == 100 - 1 - 62
+    assert len(list(held.ended(hold=True))) == 100 - 1 - 62
 
 
 def test_periods_are_those_of_utc_and_weeks_begin_on_monday() -> None:
     monday = datetime(2024, 1, 1, tzinfo=UTC).timestamp()
     for period in PERIODS.values():
-        assert period.of(monday) - period.of(monday - 1) == 1
-        assert period.start(int(period.of(monday + 100))) == monday
-    assert PERIODS["week"].of(monday + 7 * 86_400 - 1) == PERIODS["week"].of(monday)
-    assert PERIODS["hour"].format(int(PERIODS["hour"].of(monday))) == "2024-01-01 00:00"
-    assert PERIODS["week"].format(int(PERIODS["week"].of(monday))) == "the week from 2024-01-01"
+        assert period.number(monday) - period.number(monday - 1) == 1
+        assert period.start(int(period.number(monday + 100))) == monday
+    assert PERIODS["week"].number(monday + 7 * 86_400 - 1) == PERIODS["week"].number(monday)
+    assert PERIODS["hour"].format(int(PERIODS["hour"].number(monday))) == "2024-01-01 00:00"
+    assert PERIODS["week"].format(int(PERIODS["week"].number(monday))) == "the week from 2024-01-01"
 
 
 def test_a_number_is_tested_by_means_of_days() -> None:

@@ -14,7 +14,7 @@ QRELS = {"q": {"a": 1}}
 
 @pytest.mark.parametrize("metric", ["recall@10 <", "mrr@10 <", "drift >", "false_positive >"])
 def test_without_labels_nothing_that_needs_them_is_watched(metric: str) -> None:
-    with pytest.raises(UsageError, match="needs labels: name them with"):
+    with pytest.raises(UsageError, match="needs labels: add --dataset"):
         Monitor(rules=AlertRules((parse_threshold(f"{metric} 0.3"),)))
 
 
@@ -37,14 +37,14 @@ def test_without_labels_rates_times_and_feedback_are_watched(rule: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        ("recall@7 < 1", "is not among the measured metrics"),
+        ("recall@7 < 1", "is not a measured metric"),
         ("recall@10 < 0", "recall@10 is from 0 to 1"),
         ("recall@10 > 1", "recall@10 is from 0 to 1"),
         ("click_rate < 0", "click_rate is from 0 to 1"),
         ("p95 < 0", "no time is below 0"),
-        ("drift[temporal] > 0.1", "drift is of the whole window"),
-        ("rating[lookup] < 3", "rating is of the whole window"),
-        ("false_positive[lookup] > 0.1", "is of queries of the ability abstention alone"),
+        ("drift[temporal] > 0.1", "drift is measured over the whole window"),
+        ("rating[lookup] < 3", "rating is measured over the whole window"),
+        ("false_positive[lookup] > 0.1", "is measured only for the ability abstention"),
         ("recall@10[abstention] < 0.5", "no query of the ability abstention has a relevant"),
         ("recall@10[temporl] < 0.5", "no labelled query is of the ability 'temporl'; did you"),
     ],
