@@ -104,7 +104,7 @@ def test_on_alert_gets_each_alarm(
     said = harness(*command, f"tee {tmp_path / 'got.json'}")
     assert said.status == 1
     assert json.loads((tmp_path / "got.json").read_text())["rule"] == "hit@1 < 0.5"
-    assert "warning: --on-alert false ended with status 1" in harness(*command, "false").err
+    assert "warning: --on-alert false failed with status 1" in harness(*command, "false").err
     assert "could not be started" in harness(*command, "no-such-command").err
 
 
@@ -141,22 +141,22 @@ def test_it_follows_and_serves_until_it_is_stopped(
         (["a.jsonl", "--port", "99999"], "--port must be from 0 to 65535"),
         (["a.jsonl", "--once", "--alert", "recall"], "'recall' is not an alert rule; write"),
         (["a.jsonl", "--once", "--config", "no.toml"], "--config no.toml: no such file"),
-        (["a.jsonl", "--once", "--window", "0"], "the window must be a number of requests"),
+        (["a.jsonl", "--once", "--window", "0"], "the window must be a whole number of requests"),
         (["a.jsonl", "--once", "--json", "--bucket", "year"], "bucket must be minute, hour, day"),
         (["a.jsonl", "--once", "--on-alert", "'x"], "--on-alert"),
-        (["a.jsonl", "--once", "--alert", "recall@10<0.3"], "name them with --dataset"),
+        (["a.jsonl", "--once", "--alert", "recall@10<0.3"], "needs labels: add --dataset"),
         (
             ["a.jsonl", "--dataset", "sample", "--alert", "mrr@3 < 1"],
             "not a measured metric",
         ),
         (["a.jsonl", "--window", "50", "--alert", "p95 > 1"], "the window has 50"),
-        (["a.jsonl", "--once", "--metrics", "hit@1"], "--metrics is about the labels"),
-        (["a.jsonl", "--once", "--split", "dev"], "--split is about the labels"),
-        (["a.jsonl", "--once", "--config", "metrics.toml"], "metrics are measured against labels"),
-        (["a.jsonl", "--json"], "--json prints the numbers at the end: add --once"),
-        (["bad.jsonl", "--once"], "no request in it: bad.jsonl, line 1: no JSON"),
-        (["empty.jsonl", "--once"], "no request in it (0 other lines or spans)"),
-        (["lost.jsonl", "--once", "--log-config", "lost.toml"], "is in no request"),
+        (["a.jsonl", "--once", "--metrics", "hit@1"], "--metrics needs labels"),
+        (["a.jsonl", "--once", "--split", "dev"], "--split needs labels"),
+        (["a.jsonl", "--once", "--config", "metrics.toml"], "metrics need labels"),
+        (["a.jsonl", "--json"], "--json prints the numbers at the end of the log: add --once"),
+        (["bad.jsonl", "--once"], "contains no request: bad.jsonl, line 1: invalid JSON"),
+        (["empty.jsonl", "--once"], "contains no request (0 other lines or spans)"),
+        (["lost.jsonl", "--once", "--log-config", "lost.toml"], "no request has it"),
     ],
 )
 def test_wrong_use_is_one_line(

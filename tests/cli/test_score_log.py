@@ -91,7 +91,7 @@ def test_a_log_of_everything_scores_as_the_run_does(
         assert found["run"]["measured"]["search_ms"]["p50"] > 0
     served = ("--log", "--dataset", "sample", "--name", "served", "--k", 100, "--full")
     said = harness("score", by_id, *served)
-    assert f"{n} of {n} labelled queries were asked (100.0%)" in said.out
+    assert f"{n} of {n} labelled queries have a request (100.0%)" in said.out
     assert "time              search p50" in said.out
     compared = harness("compare", next(Path("results").glob("*served*")), own)
     assert compared.status == 0, compared.err
@@ -114,8 +114,8 @@ def test_scores_are_over_the_queries_that_were_asked(
     assert n <= 20
     said = harness(*command)
     assert f"20 queries of {every}" in said.out
-    share = f"20 of {every} labelled queries were asked ({20 / every:.1%})"
-    assert f"{share}; scores are over those" in said.out
+    share = f"20 of {every} labelled queries have a request ({20 / every:.1%})"
+    assert f"{share}; the others are excluded" in said.out
     zero = scores(harness(*command, "--missing", "zero", "--json"))
     assert protocols(zero["scores"])[0].slices["all"].n == with_evidence
     total = protocols(some["scores"])[0].slices["all"].metrics["recall@10"].value * n
@@ -137,13 +137,10 @@ def test_of_repeats_the_latest_by_time_counts(
 
     assert returned() == len(events[0]["results"])
     assert returned("--repeats", "first") == 0
-    assert (
-        "1 requests of queries asked more than once do not count; the latest"
-        in harness(*command).out
-    )
+    assert "1 repeated requests are excluded; the latest" in harness(*command).out
     refused = harness(*command, "--repeats", "refuse")
     assert refused.status == 2
-    assert f"query '{wrong['query_id']}' was asked 2 times" in refused.err
+    assert f"query '{wrong['query_id']}' has 2 requests" in refused.err
 
 
 def test_what_does_not_join_is_counted_not_scored(
@@ -153,15 +150,15 @@ def test_what_does_not_join_is_counted_not_scored(
     cased = {**events[1], "query_id": None, "query": events[1]["query"].upper()}
     path = write(tmp_path / "some.jsonl", [events[0], strange, cased])
     said = harness("score", path, "--log", "--dataset", "sample")
-    assert "1 joined to labels by id, 0 by their exact text, 2 are of no labelled" in said.out
+    assert "joined_by_id=1  joined_by_text=0  unlabelled=2" in said.out
     assert "warning" in said.err
-    assert "2 requests are of no query of sample" in said.err
+    assert "2 requests that are no query of sample are excluded" in said.err
     assert harness("score", path, "--log", "--dataset", "sample", "--strict").status == 2
     none = harness(
         "score", write(tmp_path / "none.jsonl", [strange]), "--log", "--dataset", "sample"
     )
     assert none.status == 2
-    assert "none of its 1 requests is of a query of sample" in none.err
+    assert "none of the 1 requests is a query of sample" in none.err
     assert "--log-config" in none.err
 
 
@@ -239,7 +236,7 @@ def test_clicks_are_told_with_what_they_cannot_tell(
     lines.append({"request_id": "gone", "clicked": ["x"]})
     said = harness("score", write(tmp_path / "a.jsonl", lines), "--log", "--dataset", "sample")
     n = sample.n_queries
-    assert f"requests with a click {1 / n:.3f} (n {n})" in said.out
+    assert f"click rate {1 / n:.3f} (n {n})" in said.out
     assert "reciprocal rank of the first click 0.500 (n 1)" in said.out
     assert "clicks do not measure recall" in said.out
     (folder,) = Path("results").iterdir()
@@ -254,8 +251,8 @@ def test_clicks_are_told_with_what_they_cannot_tell(
     ("options", "words"),
     [
         (["--log"], "--dataset is missing"),
-        (["--log", "--qrels", "x"], "--log goes with a --dataset alone"),
-        (["--dataset", "sample", "--lenient"], "say --log too"),
+        (["--log", "--qrels", "x"], "--log needs --dataset"),
+        (["--dataset", "sample", "--lenient"], "need --log"),
         (["--log", "--dataset", "sample", "--repeats", "last"], "--repeats must be latest, first"),
         (["--log", "--dataset", "sample", "--log-config", "no.toml"], "no.toml: no such file"),
         (["--log", "--dataset", "sample", "--k", "2"], "more than --k 2"),

@@ -1,7 +1,7 @@
 """Report an A/B test from its event log.
 
-Print the report of an A/B test from the event log that ABTest writes; the test may be running. The
-test itself is created in Python: from harness import ABTest.
+Print the report of an A/B test from its event log; the test may still be running. Create the test
+in Python: from harness import ABTest.
 """
 
 from __future__ import annotations
@@ -31,9 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-effect",
         action="append",
         metavar="METRIC=DIFFERENCE",
-        help="a difference to detect: how many units that takes; may be repeated",
+        help="difference to detect; the report has the units that this needs; repeatable",
     )
-    parser.add_argument("--level", type=number, default=0.95, help="of the intervals, 0.95")
+    parser.add_argument(
+        "--level",
+        type=number,
+        default=0.95,
+        help="confidence level of the intervals (default 0.95)",
+    )
     add_output(parser)
 
 
@@ -46,7 +51,7 @@ def main(options: argparse.Namespace) -> int:
     path = Path(options.log)
     logs = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not logs:
-        raise UsageError(f"{path}: no event log in this folder (*.jsonl)")
+        raise UsageError(f"{path}: this folder has no event log (*.jsonl)")
     effects = None
     if options.min_effect:
         given = parameters(options.min_effect, "--min-effect")
@@ -56,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
     for name in effects or ():
         if names and name not in names:
             known = suggest(name, sorted(names))
-            raise UsageError(f"--min-effect {name}: is no metric of {path}{known}")
+            raise UsageError(f"--min-effect {name}: {path} has no such metric{known}")
     if options.json:
         rows = [{"log": str(log), **to_plain(one)} for log, one in zip(logs, reports, strict=True)]
         print_json(ABTestOutput(reports=rows))

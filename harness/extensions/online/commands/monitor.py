@@ -1,7 +1,7 @@
-"""Follow a log of requests: rolling scores, drift, alerts, Prometheus.
+"""Monitor a request log: rolling scores, drift, alerts, Prometheus.
 
-Follow a log file or a folder of logs, through rotation, and score requests against labels as they
-come. Ctrl-C ends it; with --state the next start continues from there.
+Follow a log file or a folder of logs through rotation, and score the requests of labelled queries.
+Stop with Ctrl-C; with --state the next start continues there.
 """
 
 from __future__ import annotations
@@ -25,18 +25,24 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments and options."""
     parser.add_argument("log", metavar="LOG", help="a log file, or a folder of logs")
-    parser.add_argument("--dataset", metavar="NAME", help="the labelled queries (none: no scores)")
+    parser.add_argument(
+        "--dataset", metavar="NAME", help="labelled queries; without it there are no scores"
+    )
     add_view(parser)
-    parser.add_argument("--log-config", metavar="FILE.toml", help="paths of the fields of a line")
-    parser.add_argument("--config", metavar="FILE.toml", help="window, metrics, alerts")
+    parser.add_argument("--log-config", metavar="FILE.toml", help="field names of the log")
+    parser.add_argument(
+        "--config", metavar="FILE.toml", help="file with window, metrics and alerts"
+    )
     parser.add_argument(
         "--window",
         type=int,
         metavar="N",
-        help="requests that numbers are over (1000; 10,000,000 at most)",
+        help="requests in the window (default 1000, at most 10,000,000)",
     )
-    parser.add_argument("--metrics", metavar="M,M,...", help="recall@10,precision@10,mrr@10")
-    parser.add_argument("--bucket", metavar="B", help="over time, by minute, hour (default) or day")
+    parser.add_argument(
+        "--metrics", metavar="M,M,...", help="default recall@10,precision@10,mrr@10"
+    )
+    parser.add_argument("--bucket", metavar="B", help="minute, hour (default) or day of the chart")
     parser.add_argument(
         "--alert",
         action="append",
@@ -44,19 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="'recall@10 < 0.7', 'p95 > 0.5'; repeatable",
     )
     parser.add_argument(
-        "--state", metavar="FILE", help="where to store the numbers and the position"
+        "--state", metavar="FILE", help="file that stores the state for the next start"
     )
-    parser.add_argument(
-        "--alert-log", metavar="FILE.jsonl", help="where to append each alert as a line"
-    )
+    parser.add_argument("--alert-log", metavar="FILE.jsonl", help="file to append each alert to")
     parser.add_argument(
         "--on-alert",
         metavar="COMMAND",
-        help="a program and its arguments (no shell), which gets each alert as JSON on its stdin",
+        help="program and arguments (no shell) that gets each alert as JSON on standard input",
     )
-    parser.add_argument("--once", action="store_true", help="read to the end, print, stop")
     parser.add_argument(
-        "--port", type=int, help="of the page and /metrics; 0 takes a free one (9464)"
+        "--once", action="store_true", help="read to the end of the log, print, and stop"
+    )
+    parser.add_argument(
+        "--port", type=int, help="port of the page and /metrics (default 9464; 0: a free one)"
     )
     add_output(parser)
 
@@ -79,17 +85,18 @@ def main(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.log}: no such log file or folder")
     check_port(options.port)
     if options.once and options.port is not None:
-        raise UsageError("--once serves no page; leave --port out")
+        raise UsageError("--once serves no page; remove --port")
     if options.json and not options.once:
-        raise UsageError("--json prints the numbers at the end: add --once, or read /state.json")
+        raise UsageError(
+            "--json prints the numbers at the end of the log: add --once, or read /state.json"
+        )
     _needs_dataset(options)
     config = MonitorConfig.read(Path(options.config)) if options.config else MonitorConfig()
     alerts = [parse_threshold(text) for text in options.alert or ()]
     rules = AlertRules((*config.rules.thresholds, *alerts), config.rules.changes)
     if config.metrics and not (options.dataset or options.metrics):
         raise UsageError(
-            f"--config {options.config}: metrics are measured against labels; name them with "
-            "--dataset, or take metrics out"
+            f"--config {options.config}: metrics need labels; add --dataset, or remove metrics"
         )
     mapping = config.log or FieldMapping()
     if options.log_config:
@@ -117,10 +124,7 @@ def _needs_dataset(options: argparse.Namespace) -> None:
     names = ("metrics", "granularity", "text", "split", "source", "rebuild", "plugin")
     given = [name for name in names if getattr(options, name)]
     if given and not options.dataset:
-        raise UsageError(
-            f"--{given[0]} is about the labels, and without --dataset there are none; name it, or "
-            f"leave --{given[0]} out"
-        )
+        raise UsageError(f"--{given[0]} needs labels; add --dataset, or remove --{given[0]}")
 
 
 def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]) -> int:
@@ -137,7 +141,7 @@ def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]
         more = f" ({counts.other} other lines or spans)"
         if counts.unreadable:
             more = f": {counts.first_error}"
-        raise UsageError(f"{options.log}: no request in it{more}")
+        raise UsageError(f"{options.log}: contains no request{more}")
     monitor.close()
     for undecided in monitor.undecided():
         print(f"warning: {undecided}", file=sys.stderr)
@@ -168,7 +172,7 @@ def _live(options: argparse.Namespace, tailer: LogTailer) -> int:
         )
     except OSError as error:
         raise UsageError(
-            f"--port {port}: cannot be listened on ({error.strerror}); name another"
+            f"--port {port}: not available ({error.strerror}); choose another port"
         ) from None
     address = f"http://127.0.0.1:{serving.server_port}/"
     follow(tailer, serving, address, quiet=options.quiet)
@@ -181,9 +185,9 @@ def _notes(tailer: LogTailer, quote: bool = True) -> list[str]:
     notes = [*tailer.monitor.errors, *tailer.notes]
     if counts.unreadable:
         first = counts.first_error if quote else counts.first_error_location
-        notes.append(f"{counts.unreadable} lines cannot be read, first {first}")
+        notes.append(f"{counts.unreadable} unreadable lines, first {first}")
     if unused := tailer.parser.reader.unused_field():
         notes.append(unused)
     if counts.without_result:
-        notes.append(f"{counts.without_result} requests do not say what was returned")
+        notes.append(f"{counts.without_result} requests without the returned documents")
     return notes

@@ -13,10 +13,12 @@ from harness.errors import UsageError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of reading a request log."""
     parser.add_argument(
-        "--log", action="store_true", help="the file or folder is a log: JSON lines, OpenTelemetry"
+        "--log", action="store_true", help="score a request log: JSON Lines or OpenTelemetry"
     )
-    parser.add_argument("--log-config", metavar="FILE.toml", help="which field of a line says what")
-    parser.add_argument("--lenient", action="store_true", help="count lines that cannot be read")
+    parser.add_argument("--log-config", metavar="FILE.toml", help="field names of the log")
+    parser.add_argument(
+        "--lenient", action="store_true", help="count unreadable lines instead of failing"
+    )
 
 
 def asked_for(options: argparse.Namespace) -> bool:
@@ -27,9 +29,9 @@ def asked_for(options: argparse.Namespace) -> bool:
 def accepts(options: argparse.Namespace, path: Path) -> bool:
     """Return whether to score a log. Raises UsageError for conflicting options."""
     if not options.log and (options.log_config or options.lenient):
-        raise UsageError("--log-config and --lenient are for a log; say --log too")
+        raise UsageError("--log-config and --lenient need --log")
     if options.log and (options.qrels or getattr(options, "expected", None)):
-        raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
+        raise UsageError("--log needs --dataset, and cannot be used with --qrels or --expected")
     return asked_for(options)
 
 
@@ -40,7 +42,7 @@ def suggest(options: argparse.Namespace, path: Path) -> str:
     if not is_request_log(path):
         return ""
     command = ["harness", "score", options.run, "--log", "--dataset", options.dataset or "NAME"]
-    return f"if it is a log of requests, type: {shlex.join(command)}"
+    return f"to score a request log, run: {shlex.join(command)}"
 
 
 def score(options: argparse.Namespace, path: Path) -> int:
@@ -53,7 +55,7 @@ def score(options: argparse.Namespace, path: Path) -> int:
     from harness.records.run import ImportedLog
 
     if not options.dataset:
-        raise UsageError("--dataset is missing, the labelled queries of the log")
+        raise UsageError("--dataset is missing; name the labelled queries of the log")
     config = options.log_config
     how = LogImportOptions(
         FieldMapping.read(Path(config)) if config else FieldMapping(),

@@ -155,7 +155,7 @@ def compile_path(text: str) -> Get:
     if not text:
         raise ValueError("a path is empty; write the name of a field")
     if not _PATH.fullmatch(text):
-        raise ValueError(f"{text!r} is no path; write a.b or a[].b")
+        raise ValueError(f"{text!r} is not a path; write a.b or a[].b")
     name, *rest = re.split(r"\[\]\.?", text)
     return (lambda value: _each(value, name, rest)) if rest else lambda value: _field(value, name)
 
@@ -232,14 +232,14 @@ class EventReader:
             if "abstained" not in value and "failed" not in value and "attributes" not in record:
                 path = self._mapping.fields.get("returned")
                 wanted = repr(path) if path else "with the returned documents (returned, ...)"
-                raise LineError(f"no field {wanted}; the line has {_shown(record)}")
+                raise LineError(f"no field {wanted}; the line has {_field_names(record)}")
         if self._never:
             self._never = {n: path for n, path in self._never.items() if n not in value}
-            self._example = self._example or _shown(record)
+            self._example = self._example or _field_names(record)
         try:
             return self._event(value, null)
-        except _NothingError as error:
-            raise LineError(f"{error}; the line has {_shown(record)}") from None
+        except _MissingPathError as error:
+            raise LineError(f"{error}; the line has {_field_names(record)}") from None
 
     def unused_field(self) -> str:
         """Names a field of the mapping that no request had so far; empty if all were used.
@@ -249,7 +249,7 @@ class EventReader:
         if not self._never or not self._example:
             return ""
         name, path = next(iter(self._never.items()))
-        return f"[log.fields] {name} = {path!r} is in no request; the first has {self._example}"
+        return f"[log.fields] {name} = {path!r}: no request has it; the first has {self._example}"
 
     def _event(self, value: dict[str, tuple[str, object]], null: bool) -> RetrievalEvent:
         event = RetrievalEvent(time=self._time(value), seconds=self._seconds(value))
@@ -287,7 +287,7 @@ class EventReader:
             try:
                 moment = datetime.fromisoformat(given)
             except ValueError:
-                raise LineError(f"{path} is no ISO time: {given!r}") from None
+                raise LineError(f"{path} is not an ISO time: {given!r}") from None
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         number = _number(path, given)
         if self._mapping.time is not None:
@@ -302,11 +302,11 @@ class EventReader:
         path, given = value["seconds"]
         seconds = _number(path, given) * self._duration[path]
         if seconds < 0:
-            raise LineError(f"{path} is a duration below 0: {given!r}")
+            raise LineError(f"{path} is a negative duration: {given!r}")
         return seconds
 
 
-class _NothingError(LineError):
+class _MissingPathError(LineError):
     """Raised for a path that does not exist in the line."""
 
 
@@ -330,7 +330,7 @@ _DOCUMENT = {
 }
 
 
-def _inner(one: dict[str, object], what: str) -> object:
+def _item_field(one: dict[str, object], what: str) -> object:
     for first, get in _DOCUMENT[what]:
         if first in one and (found := get(one)) is not MISSING and found is not None:
             return found
@@ -346,15 +346,15 @@ def _documents(event: RetrievalEvent, path: str, given: object) -> None:
     ids, scores, texts = [], [], []
     for i, one in enumerate(items):
         if not isinstance(one, dict):
-            raise LineError(f"{path}[{i}] is no object, as the first is: {one!r}")
-        ids.append(_inner(one, "id"))
-        scores.append(_inner(one, "score"))
-        texts.append(_inner(one, "text"))
+            raise LineError(f"{path}[{i}] is not an object, unlike the first: {one!r}")
+        ids.append(_item_field(one, "id"))
+        scores.append(_item_field(one, "score"))
+        texts.append(_item_field(one, "text"))
     without = [i for i, one in enumerate(ids) if one is None]
     if not without:
         event.returned = tuple(_id(f"{path}[].id", one) for one in ids)
     elif len(without) < len(ids) or None in texts:
-        raise LineError(f"{path}[{without[0]}] has no id; it has {_shown(items[without[0]])}")
+        raise LineError(f"{path}[{without[0]}] has no id; it has {_field_names(items[without[0]])}")
     if None not in scores:
         event.scores = tuple(_number(f"{path}[].score", one) for one in scores)
     if None not in texts:
@@ -363,13 +363,15 @@ def _documents(event: RetrievalEvent, path: str, given: object) -> None:
 
 def _list(path: str, given: object) -> list[Any]:
     if not isinstance(given, list):
-        raise LineError(f"{path} is no list: {given!r}"[:120])
+        raise LineError(f"{path} is not a list: {given!r}"[:120])
     return given
 
 
 def _ids(path: str, given: object) -> tuple[str, ...]:
     items = given if isinstance(given, list) else [given]
-    return tuple(_id(path, _inner(one, "id") if isinstance(one, dict) else one) for one in items)
+    return tuple(
+        _id(path, _item_field(one, "id") if isinstance(one, dict) else one) for one in items
+    )
 
 
 def _id(path: str, given: object) -> str:
@@ -379,23 +381,23 @@ def _id(path: str, given: object) -> str:
     if type(given) is int:
         return str(given)
     if given is MISSING:
-        raise _NothingError(f"nothing is at {path}")
-    raise LineError(f"{path} is neither text nor a whole number: {given!r}"[:120])
+        raise _MissingPathError(f"nothing at {path}")
+    raise LineError(f"{path} is not text or a whole number: {given!r}"[:120])
 
 
 def _number(path: str, given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise LineError(f"{path} is no number: {given!r}"[:120])
+        raise LineError(f"{path} is not a number: {given!r}"[:120])
     number = float(given)
     if not math.isfinite(number):
-        raise LineError(f"{path} is no finite number: {given!r}")
+        raise LineError(f"{path} is not a finite number: {given!r}")
     return number
 
 
 def _flag(path: str, given: object) -> bool:
     if isinstance(given, bool):
         return given
-    raise LineError(f"{path} is neither true nor false: {given!r}"[:120])
+    raise LineError(f"{path} is not true or false: {given!r}"[:120])
 
 
 def _rating(path: str, given: object) -> float:
@@ -420,7 +422,7 @@ _CONVERTERS: dict[str, Callable[[str, object], object]] = {
 """Field -> function from its path and value to the value in a RetrievalEvent."""
 
 
-def _shown(record: object) -> str:
+def _field_names(record: object) -> str:
     """Lists the fields of an object, for a message."""
     names = [*record] if isinstance(record, dict) else []
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""

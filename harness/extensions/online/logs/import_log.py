@@ -106,7 +106,9 @@ def import_log(
     texts = [r for r in asked.values() if r.texts is not None and r.returned is None]
     deepest = max((len(r.returned or r.texts or ()) for r in asked.values()), default=1)
     if k is not None and deepest > k:
-        raise UsageError(f"{source}: holds requests of {deepest} documents, more than --k {k}")
+        raise UsageError(
+            f"{source}: a request has {deepest} documents, more than --k {k}; set a larger --k"
+        )
     depth = k or max(deepest, 1)
     rankings, notes = None, _warnings(log, joined, dataset)
     if not texts:
@@ -188,8 +190,8 @@ def join_labels(
         counts.repeated += len(mine) - 1
         if len(mine) > 1 and repeats == "refuse":
             raise UsageError(
-                f"{source}: query {dataset.query_ids[row]!r} was asked {len(mine)} times; say "
-                "which request counts with --repeats latest or first"
+                f"{source}: query {dataset.query_ids[row]!r} has {len(mine)} requests; choose one "
+                "with --repeats latest or --repeats first"
             )
         if all(event.time is not None for event in mine):
             mine.sort(key=lambda event: event.time or 0.0)
@@ -201,14 +203,14 @@ def _nothing_joined(log: Log, counts: JoinCounts, dataset: Dataset) -> str:
     n = len(log.events)
     if counts.by_id + counts.by_text:
         return (
-            f"none of its {n} requests says what was returned; in OpenTelemetry's conventions "
-            "documents are opt-in, so switch them on where the spans are made"
+            f"none of the {n} requests has the returned documents; OpenTelemetry records them only "
+            "if the instrumentation enables it"
         )
     first = log.events[0]
     has = f"id {first.query_id!r}" if first.query_id is not None else "no id"
     return (
-        f"none of its {n} requests is of a query of {dataset.name}: the first has {has} and the "
-        f"text {first.query!r}, where the dataset has {dataset.query_ids[0]!r} and "
+        f"none of the {n} requests is a query of {dataset.name}: the first has {has} and the "
+        f"text {first.query!r}; the dataset's first has {dataset.query_ids[0]!r} and "
         f"{dataset.query(0).text!r}; map the fields with --log-config"
     )
 
@@ -218,8 +220,8 @@ def _system(source: Path, events: Iterable[RetrievalEvent]) -> str:
     systems = sorted({event.system for event in events if event.system is not None})
     if len(systems) > 1:
         raise UsageError(
-            f"{source}: holds requests of {len(systems)} systems ({', '.join(systems[:5])}); "
-            "choose one with [log.where] in --log-config, or name them all with --name"
+            f"{source}: contains requests of {len(systems)} systems ({', '.join(systems[:5])}); "
+            "select one with [log.where] in --log-config, or give them one name with --name"
         )
     return systems[0] if systems else source.name.partition(".")[0] or "log"
 
@@ -227,10 +229,10 @@ def _system(source: Path, events: Iterable[RetrievalEvent]) -> str:
 def _warnings(log: Log, joined: JoinCounts, dataset: Dataset) -> list[str]:
     counts = log.counts
     kinds = (
-        (counts.unreadable, f"lines could not be read and are skipped, first {counts.first_error}"),
-        (counts.without_result, "requests do not say what was returned and are excluded"),
-        (joined.unlabelled, f"requests are of no query of {dataset.name} and are excluded"),
-        (joined.ambiguous_text, "requests have a text that several queries share; excluded"),
+        (counts.unreadable, f"unreadable lines were skipped, first {counts.first_error}"),
+        (counts.without_result, "requests without the returned documents are excluded"),
+        (joined.unlabelled, f"requests that are no query of {dataset.name} are excluded"),
+        (joined.ambiguous_text, "requests whose text several queries share are excluded"),
     )
     return [f"{n} {what}" for n, what in kinds if n]
 
@@ -281,18 +283,20 @@ def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> lis
 
 def log_lines(source: ImportedLog, n_scored: int, feedback: FeedbackSummary | None) -> list[str]:
     """Describes the log of a run; `n_scored` is the number of scored queries."""
-    joined = source.joined
+    joined, others = source.joined, ""
+    if source.asked < source.labelled:
+        score_0 = n_scored > source.asked
+        others = f"; the others {'score 0' if score_0 else 'are excluded'}"
     lines = [
-        f"log: {source.lines.requests} requests; {joined.by_id} joined to labels by id, "
-        f"{joined.by_text} by their exact text, {joined.unlabelled} are of no labelled query",
-        f"coverage: {source.asked} of {source.labelled} labelled queries were asked "
-        f"({source.asked / source.labelled:.1%}); scores are over "
-        + ("all, the others count 0" if n_scored > source.asked else "those"),
+        f"log: requests={source.lines.requests}  joined_by_id={joined.by_id}  "
+        f"joined_by_text={joined.by_text}  unlabelled={joined.unlabelled}",
+        f"coverage: {source.asked} of {source.labelled} labelled queries have a request "
+        f"({source.asked / source.labelled:.1%}){others}",
     ]
     if joined.repeated:
         lines.append(
-            f"repeats: {joined.repeated} requests of queries asked more than once do not count; "
-            f"the {source.repeats} of each does"
+            f"repeats: {joined.repeated} repeated requests are excluded; the {source.repeats} "
+            "request of each query counts"
         )
     return lines if feedback is None else [*lines, *feedback_lines(feedback)]
 
@@ -300,7 +304,7 @@ def log_lines(source: ImportedLog, n_scored: int, feedback: FeedbackSummary | No
 def feedback_lines(feedback: FeedbackStats) -> list[str]:
     """Describes clicks and ratings, and their limits."""
     rates = (
-        (feedback.click_rate, "requests with a click"),
+        (feedback.click_rate, "click rate"),
         (feedback.first_click_mrr, "reciprocal rank of the first click"),
         (feedback.rating, "mean rating"),
     )

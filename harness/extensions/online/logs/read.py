@@ -73,9 +73,9 @@ def read_log(
     if events and (unused := parser.reader.unused_field()):
         raise UsageError(f"{path}: {unused}")
     if not events:
-        more = f"; {counts.unreadable} lines cannot be read, first {counts.first_error}"
+        more = f"; {counts.unreadable} unreadable lines, first {counts.first_error}"
         raise UsageError(
-            f"{path}: no request in it ({counts.other} other lines or spans)"
+            f"{path}: contains no request ({counts.other} other lines or spans)"
             + (more if counts.unreadable else "")
         )
     return Log(files, events, feedback, counts)
@@ -111,7 +111,7 @@ class LogParser:
         try:
             record = orjson.loads(text)
             if not isinstance(record, dict):
-                raise LineError("no JSON object")
+                raise LineError("not a JSON object")
             spans = self.mapping.format == "otel" or (
                 self.mapping.format is None and is_spans(record)
             )
@@ -134,7 +134,7 @@ class LogParser:
 
 def _message(error: Exception) -> str:
     if isinstance(error, orjson.JSONDecodeError):
-        return f"no JSON ({error.msg})"
+        return f"invalid JSON ({error.msg})"
     return f"no field {error}" if isinstance(error, KeyError) else str(error)
 
 
@@ -175,7 +175,7 @@ def log_files(path: Path) -> list[Path]:
         raise UsageError(f"{path}: no such log file or folder")
     found = [one for one in sorted(path.iterdir(), key=age_key) if is_log(one)]
     if not found:
-        raise UsageError(f"{path}: no log in this folder (*{', *'.join(_KINDS)}, also rotated)")
+        raise UsageError(f"{path}: this folder has no log (*{', *'.join(_KINDS)}, also rotated)")
     return found
 
 
@@ -221,7 +221,7 @@ def split_objects(data: bytes) -> tuple[list[tuple[int, bytes]], int, int]:
         line = lines[number]
         end = number + 1
         if line.rstrip() == b"{":
-            end = _closing(lines, number)
+            end = _closing_line(lines, number)
             if end == 0:
                 if len(lines) - number < _LONGEST:
                     return found, taken, number
@@ -231,13 +231,13 @@ def split_objects(data: bytes) -> tuple[list[tuple[int, bytes]], int, int]:
         if not line.isspace() and line:
             found.append((number, line))
         number, taken = end, at
-    if rest.strip() and _whole(rest):
+    if rest.strip() and _is_complete(rest):
         found.append((number, rest))  # its newline is counted with the next bytes
         taken = len(data)
     return found, taken, number
 
 
-def _closing(lines: list[bytes], start: int) -> int:
+def _closing_line(lines: list[bytes], start: int) -> int:
     """Returns the line after the end of the object at `start`; 0 if it is unfinished."""
     for at in range(start + 1, min(len(lines), start + _LONGEST)):
         if lines[at].rstrip() == b"}":
@@ -245,7 +245,7 @@ def _closing(lines: list[bytes], start: int) -> int:
     return 0
 
 
-def _whole(text: bytes) -> bool:
+def _is_complete(text: bytes) -> bool:
     """Tests for a complete JSON object; a prefix of one lacks the closing brace."""
     try:
         return isinstance(orjson.loads(text), dict)

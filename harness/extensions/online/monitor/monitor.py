@@ -121,7 +121,7 @@ class Monitor:
         )
         self._pending: list[RetrievalEvent] = []
         self._flushed = self._saved = clock.monotonic()
-        self._looked = 0
+        self._last_check = 0
         self._lock = RLock()
         self._state = None if state is None else Path(state)
         if self._state is not None and self._state.is_file():
@@ -142,16 +142,16 @@ class Monitor:
     ) -> None:
         """Initialises the window, and the counts since the monitor began."""
         if type(window) is not int or window < 1:
-            raise UsageError(f"the window must be a number of requests, 1 or more, not {window!r}")
-        if window > LARGEST:
             raise UsageError(
-                f"the window must be {LARGEST:,} requests or fewer; name a smaller one"
+                f"the window must be a whole number of requests, 1 or more, not {window!r}"
             )
+        if window > LARGEST:
+            raise UsageError(f"the window must be at most {LARGEST:,} requests; set a smaller one")
         if bucket not in BUCKETS:
             raise UsageError(f"bucket must be {', '.join(BUCKETS)}, not {bucket!r}")
         parsed = parse_metrics(metrics if isinstance(metrics, str) else list(metrics))
         if not parsed:
-            raise UsageError("name one metric at least, for instance recall@10")
+            raise UsageError("metrics is empty; name at least one, for example recall@10")
         self.metrics = [str(metric) for metric in parsed]
         self.labels = as_labels(labels)
         self.window = Window(window, len(parsed))
@@ -261,8 +261,8 @@ class Monitor:
             self.words.add(unlabelled)
         new = observations(columns, values, rows, self.metrics, clock.time() + SLACK)
         self.rules.changes(new, self.stats, self._moment(), hold=self._hold)
-        if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
-            self._look()
+        if self.window.total - self._last_check >= max(_TOGETHER, self.window.size // 100):
+            self._check_thresholds()
 
     def ability(self, name: str | None) -> int:
         """Returns the code of an ability, adding it if it is new; -1 for None."""
@@ -359,11 +359,11 @@ class Monitor:
     def _settle(self) -> None:
         self._flush()
         self.rules.changes({}, self.stats, self._moment(), hold=self._hold)
-        self._look()
+        self._check_thresholds()
 
-    def _look(self) -> None:
+    def _check_thresholds(self) -> None:
         """Evaluates the thresholds."""
-        self._looked = self.window.total
+        self._last_check = self.window.total
         if self.rules.thresholds:
             self.rules.check_thresholds(self.stats(drift=self.rules.needs_drift), self._moment())
 
@@ -400,7 +400,7 @@ class Monitor:
             self.save()
         except (UsageError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            message = f"the state is not written to {self._state}: {why}"
+            message = f"{self._state}: the state cannot be written ({why})"
             if message != self._save_error:
                 _log.warning(f"warning: {message}")
             self._save_error = message
@@ -455,8 +455,8 @@ class Monitor:
         for name, mine in self._settings().items():
             if header.settings[name] != mine:
                 raise UsageError(
-                    f"{path}: was written with {name} {_short(header.settings[name])}, now it is "
-                    f"{_short(mine)}; use that again, or name another file with --state"
+                    f"{path}: was written with {name} {_short(header.settings[name])}, not "
+                    f"{_short(mine)}; use the old setting, or name another file with --state"
                 )
         window = self.window
         window.total = header.total

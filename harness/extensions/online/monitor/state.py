@@ -72,12 +72,12 @@ def unpack_state(path: Path) -> tuple[StateHeader, Arrays]:
     # Reading arbitrary bytes as zip, arrays and JSON may raise many kinds of errors.
     except Exception as error:
         reason = str(error) or type(error).__name__
-        raise UsageError(f"{path}: not the state of a monitor ({reason}); {remedy}") from None
+        raise UsageError(f"{path}: not a monitor state ({reason}); {remedy}") from None
     if version != VERSION:
-        raise UsageError(f"{path}: a state of version {version}, this is {VERSION}; {remedy}")
+        raise UsageError(f"{path}: has version {version}, expected {VERSION}; {remedy}")
     checksum = arrays.pop("checksum", None)
     if checksum is None or not np.array_equal(checksum, _checksum(arrays)):
-        raise UsageError(f"{path}: was changed since it was written, or is damaged; {remedy}")
+        raise UsageError(f"{path}: damaged, or edited by another program; {remedy}")
     return decode(packed, StateHeader, str(path), remedy), arrays
 
 

@@ -97,9 +97,9 @@ class LogTailer:
         """Reads everything available; returns the number of new requests."""
         before = self.counts.requests
         try:
-            there = self._look()
+            there = self._list_files()
         except OSError as error:
-            self._note(f"{self.path}: cannot be looked through ({error.strerror}); tried again")
+            self._note(f"{self.path}: cannot be listed ({error.strerror}); will be retried")
             return 0
         for key, path, file in self._files(there):
             self._read(key, path, file)
@@ -124,20 +124,20 @@ class LogTailer:
                     found.append(one)
         return [*sorted(found, key=age_key), *([self.path] if self.path.is_file() else [])]
 
-    def _look(self) -> dict[_Key, Path]:
+    def _list_files(self) -> dict[_Key, Path]:
         """Lists the files by age, and opens those that may be removed."""
         there: dict[_Key, Path] = {}
         for _ in range(_LISTINGS):
             for path in self._siblings():
                 with suppress(FileNotFoundError):  # renamed since it was listed
-                    there[self._opened(path)] = path
+                    there[self._open_file(path)] = path
             # A removed file is not listed again, unlike one that was being renamed.
             removed = {k for k, file in self._open.items() if not os.fstat(file.fileno()).st_nlink}
             if all(key in there or key in removed for key in self._known):
                 break
         return dict(sorted(there.items(), key=lambda one: (one[1] == self.path, age_key(one[1]))))
 
-    def _opened(self, path: Path) -> _Key:
+    def _open_file(self, path: Path) -> _Key:
         """Opens a file that may be written or removed, or closes a quiet one; returns its key."""
         stat = path.stat()
         key = _key(stat)
@@ -186,8 +186,8 @@ class LogTailer:
         for file, missed in gone:
             if missed:
                 self._note(
-                    f"{file.name}: removed or begun again after byte {file.offset:,}; lines behind "
-                    "that, and files that came and went since, if there were any, were not read"
+                    f"{file.name}: removed or truncated after byte {file.offset:,}; lines after "
+                    "it, or in files removed since, may not have been read"
                 )
         return found
 
@@ -211,10 +211,7 @@ class LogTailer:
             if not head or (begins is not None and begins.startswith(head)):
                 if head and len(head) >= other.head_bytes and path.name not in self._copies:
                     self._copies.add(path.name)
-                    self._note(
-                        f"{path.name}: begins as {other.name} does, is taken for a copy of it "
-                        "and not read"
-                    )
+                    self._note(f"{path.name}: starts like {other.name}, so it is skipped as a copy")
                 return None
         return LogFile(path.name)
 
@@ -251,12 +248,12 @@ class LogTailer:
                 file.whole = False
                 for block in _blocks_from(path, file.offset, handle):
                     data = rest + block
-                    rest = data[self._take(key, path, file, data) :]
+                    rest = data[self._record(key, path, file, data) :]
                 file.seen, file.whole = stat.st_size, not rest.strip()
         except FileNotFoundError:
             return  # renamed just now; the next check finds it
         except (OSError, UsageError) as error:
-            self._note(f"{path.name}: cannot be read ({error}); tried again at every look")
+            self._note(f"{path.name}: cannot be read ({error}); will be retried")
 
     @contextmanager
     def _handle(self, key: _Key, path: Path) -> Iterator[FileIO | None]:
@@ -274,7 +271,7 @@ class LogTailer:
                     raise FileNotFoundError(path)
                 yield file
 
-    def _take(self, key: _Key, path: Path, file: LogFile, data: bytes) -> int:
+    def _record(self, key: _Key, path: Path, file: LogFile, data: bytes) -> int:
         """Records the complete lines of `data`, which begins at the file's offset; returns the
         number of bytes consumed."""
         if file.head_bytes < _HEAD:
@@ -313,7 +310,8 @@ class LogTailer:
     def _resume(self, position: LogPosition) -> None:
         if position.path != str(self.path.resolve()):
             raise UsageError(
-                f"the state is of {position.path}, not {self.path}; name another file with --state"
+                f"the state belongs to {position.path}, not {self.path}; name another file with "
+                "--state"
             )
         for one in position.files:
             self._known[one.device, one.inode] = replace(one.file, seen=-1)

@@ -170,9 +170,9 @@ def _run_command(words: list[str], alert: Alert) -> None:
         if done.returncode:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             reason = f": {lines[-1]}" if lines else ""
-            problem = f"ended with status {done.returncode}{reason}"
+            problem = f"failed with status {done.returncode}{reason}"
     except subprocess.TimeoutExpired:
-        problem = f"took longer than {_LONGEST} s and was stopped"
+        problem = f"was stopped after {_LONGEST} s"
     except OSError as error:
         problem = f"could not be started ({error.strerror})"
     if problem:

@@ -49,7 +49,7 @@ def test_wrong_use_is_one_line(harness: Harness, tmp_path: Path) -> None:
     ABTest("old", "new", name="good", log=tmp_path / "good.jsonl").close()
     for arguments, said in (
         (["missing.jsonl"], "no such file"),
-        (["none"], "no event log in this folder"),
+        (["none"], "this folder has no event log"),
         (["other.jsonl"], "not the event log of an A/B test"),
         (["bad.jsonl"], "bad.jsonl, line 2: arm: invalid enum value 'c'"),
         (["good.jsonl", "--min-effect", "click"], "--min-effect takes key=value"),

@@ -129,16 +129,16 @@ def test_feedback_may_stand_on_lines_of_its_own(tmp_path: Path) -> None:
     ("line", "words"),
     [
         ({"a": 1, "b": 2}, r"line 2: no field with the returned documents .*the line has a, b"),
-        ("[1]", "line 2: no JSON object"),
-        ("nonsense", "line 2: no JSON [(]"),
-        ({"returned": "x"}, "line 2: returned is no list: 'x'"),
-        ({"returned": [True]}, "line 2: returned is neither text nor a whole number"),
+        ("[1]", "line 2: not a JSON object"),
+        ("nonsense", "line 2: invalid JSON [(]"),
+        ({"returned": "x"}, "line 2: returned is not a list: 'x'"),
+        ({"returned": [True]}, "line 2: returned is not text or a whole number"),
         ({"returned": [{"id": "a"}, {"x": 1}]}, r"line 2: returned\[1\] has no id; it has x"),
         ({"returned": ["a"], "scores": [1, 2]}, "line 2: 1 returned documents, 2 scores"),
-        ({"returned": ["a"], "latency_ms": "fast"}, "line 2: latency_ms is no number: 'fast'"),
-        ({"returned": ["a"], "latency_ms": -1}, "line 2: latency_ms is a duration below 0"),
-        ({"returned": ["a"], "ts": "yesterday"}, "line 2: ts is no ISO time: 'yesterday'"),
-        ({"returned": ["a"], "abstained": "no"}, "line 2: abstained is neither true nor false"),
+        ({"returned": ["a"], "latency_ms": "fast"}, "line 2: latency_ms is not a number: 'fast'"),
+        ({"returned": ["a"], "latency_ms": -1}, "line 2: latency_ms is a negative duration"),
+        ({"returned": ["a"], "ts": "yesterday"}, "line 2: ts is not an ISO time: 'yesterday'"),
+        ({"returned": ["a"], "abstained": "no"}, "line 2: abstained is not true or false"),
         ('{"returned": ["a"], "seconds": NaN}', "line 2"),
     ],
 )
@@ -165,12 +165,12 @@ def test_a_last_line_that_was_torn_is_no_error(tmp_path: Path) -> None:
 
 def test_a_path_that_leads_nowhere_is_named_with_what_is_there(tmp_path: Path) -> None:
     path = log(tmp_path, {"hits": [{"key": "a"}], "q": "x"})
-    with pytest.raises(UsageError, match=r"line 1: nothing is at hits\[\]\.id; .* hits, q"):
+    with pytest.raises(UsageError, match=r"line 1: nothing at hits\[\]\.id; .* hits, q"):
         read_log(path, FieldMapping(fields={"returned": "hits[].id"}))
     with pytest.raises(UsageError, match=r"line 1: no field 'found\[\]'; the line has hits, q"):
         read_log(path, FieldMapping(fields={"returned": "found[]"}))
     mapping = FieldMapping(fields={"returned": "hits[].key", "query": "request.text"})
-    with pytest.raises(UsageError, match=r"query = 'request.text' is in no request; .* hits, q"):
+    with pytest.raises(UsageError, match=r"query = 'request.text': no request has it; .* hits, q"):
         read_log(path, mapping)
 
 
@@ -179,7 +179,7 @@ def test_a_path_that_leads_nowhere_is_named_with_what_is_there(tmp_path: Path) -
     [
         ({"format": "xml"}, "format: .*choose one of jsonl, otel"),
         ({"fields": {"retruned": "a"}}, "fields: unknown field .retruned.; did you mean returned"),
-        ({"fields": {"query": "a[]b"}}, r"'a\[\]b' is no path"),
+        ({"fields": {"query": "a[]b"}}, r"'a\[\]b' is not a path"),
         ({"fields": {"query": ""}}, "a path is empty"),
         ({"fields": {"query": 3}}, "fields.*: expected str"),
         ({"fields": {"seconds": "took"}}, "unit of seconds"),
@@ -204,7 +204,7 @@ def test_a_folder_is_read_oldest_first_and_unpacked(tmp_path: Path) -> None:
     found = read_log(tmp_path)
     assert [event.returned for event in found.events] == [(i,) for i in "abdce"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="no log in this folder"):
+    with pytest.raises(UsageError, match="this folder has no log"):
         read_log(tmp_path / "empty")
 
 
@@ -272,7 +272,7 @@ def test_what_the_console_exporter_prints() -> None:
 
 
 def test_a_log_without_a_recall_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no request in it \(0 other lines"):
+    with pytest.raises(UsageError, match=r"contains no request \(0 other lines"):
         read_log(log(tmp_path))
     with pytest.raises(UsageError, match="no such log"):
         read_log(tmp_path / "nothing.jsonl")

@@ -120,7 +120,7 @@ def test_what_records_and_what_tells_fail_apart_and_cost_no_recall(
     said = " ".join(found.errors)
     assert "alerts.jsonl: alerts cannot be written" in said
     assert "the pager is away" in said
-    assert "the state is not written" in said
+    assert "the state cannot be written" in said
     assert capsys.readouterr().err.count("warning: ") <= 3  # said, and not at every request
     pager["down"] = False
     for path in files.values():
@@ -165,7 +165,7 @@ def test_a_change_against_a_run_of_the_same_labels(
         one.record(query_id=name, returned=["nothing"], time=1.7e9 + 86_400 * day)
     (alert,) = one.snapshot().alerts
     assert alert.rule == "recall@10 dropped"
-    assert "at most 0.05" in alert.message
+    assert "at most 5%" in alert.message
     with pytest.raises(UsageError, match="this run has other labels"):
         Monitor(labels=QRELS, rules=AlertRules(changes=(rule,)))
 

@@ -41,13 +41,14 @@ def test_a_loss_is_found_in_a_day_and_said_of_the_same_queries(kind: str, after:
     test = PairedTest(of_run, ALPHA, True, DAY, 0)
     (event,) = test.take(new)
     assert event.alert
-    assert f" on 2024-01-{1 + after:02};" in event.over
     day = slice(after * A_DAY, (after + 1) * A_DAY)
     rows, first = np.unique(new.rows[day], return_index=True)
     assert event.value == pytest.approx(new.values[day][first].mean())
     assert event.n == len(rows)
-    held = f"over the first request of {len(rows)} queries each, where the run has "
-    assert event.over.startswith(f"{held}{of_run[rows].mean():.4g}, on")
+    assert event.over == (
+        f"first requests of {len(rows)} queries on 2024-01-{1 + after:02}; "
+        f"the run has {of_run[rows].mean():.4g} on them"
+    )
 
 
 def test_recalls_without_times_are_looked_at_by_their_number_and_an_alarm_ends() -> None:

@@ -160,7 +160,7 @@ def test_a_file_that_is_emptied_without_a_copy_is_said(log: Path) -> None:
     write(log, 10, 12)
     one.read()
     assert numbers(one) == list(range(12))
-    assert "app.log: removed or begun again after byte" in one.notes[0]
+    assert "app.log: removed or truncated after byte" in one.notes[0]
     log.unlink()
     one.read()
     write(log, 12, 14)
@@ -195,7 +195,7 @@ def test_a_fast_rotation_loses_nothing_or_says_so(log: Path) -> None:
     one.read()
     found = numbers(one)
     assert len(found) == len({*found})
-    assert len(found) == n or "files that came and went" in " ".join(one.notes)
+    assert len(found) == n or "files removed since" in " ".join(one.notes)
 
 
 def test_the_last_file_that_is_gone_at_the_next_look_is_said(log: Path) -> None:
@@ -211,7 +211,7 @@ def test_the_last_file_that_is_gone_at_the_next_look_is_said(log: Path) -> None:
     one.read()
     assert numbers(one) == [*range(20), *range(40, 60)]
     (note,) = one.notes
-    assert "files that came and went" in note
+    assert "files removed since" in note
 
 
 def test_an_inode_that_is_used_again_is_another_file(log: Path) -> None:
@@ -250,7 +250,7 @@ def test_lines_that_cannot_be_read_are_counted_and_named(log: Path) -> None:
     one.read()
     assert numbers(one) == [0, 1, 2, 3]
     assert one.counts.unreadable == 2
-    assert one.counts.first_error.startswith(f"{log}, line 3: no JSON")
+    assert one.counts.first_error.startswith(f"{log}, line 3: invalid JSON")
 
 
 def test_the_state_of_another_log_is_refused(log: Path, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_the_state_of_another_log_is_refused(log: Path, tmp_path: Path) -> None:
     one.read()
     one.monitor.close()
     write(tmp_path / "other.log", 0, 2)
-    with pytest.raises(UsageError, match=r"the state is of .*app\.log, not"):
+    with pytest.raises(UsageError, match=r"the state belongs to .*app\.log, not"):
         follower(tmp_path / "other.log", tmp_path / "state")
 
 

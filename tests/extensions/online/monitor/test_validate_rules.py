@@ -38,15 +38,15 @@ def test_without_labels_rates_times_and_feedback_are_watched(rule: str) -> None:
     ("rule", "said"),
     [
         ("recall@7 < 1", "is not a measured metric"),
-        ("recall@10 < 0", "recall@10 is from 0 to 1"),
-        ("recall@10 > 1", "recall@10 is from 0 to 1"),
-        ("click_rate < 0", "click_rate is from 0 to 1"),
-        ("p95 < 0", "no time is below 0"),
+        ("recall@10 < 0", "recall@10 is always from 0 to 1"),
+        ("recall@10 > 1", "recall@10 is always from 0 to 1"),
+        ("click_rate < 0", "click_rate is always from 0 to 1"),
+        ("p95 < 0", "a time is never below 0"),
         ("drift[temporal] > 0.1", "drift is measured over the whole window"),
         ("rating[lookup] < 3", "rating is measured over the whole window"),
         ("false_positive[lookup] > 0.1", "is measured only for the ability abstention"),
-        ("recall@10[abstention] < 0.5", "no query of the ability abstention has a relevant"),
-        ("recall@10[temporl] < 0.5", "no labelled query is of the ability 'temporl'; did you"),
+        ("recall@10[abstention] < 0.5", "no abstention query has a relevant"),
+        ("recall@10[temporl] < 0.5", "no labelled query has the ability 'temporl'; did you"),
     ],
 )
 def test_with_labels_a_threshold_that_no_recall_could_break_is_refused(
@@ -58,7 +58,7 @@ def test_with_labels_a_threshold_that_no_recall_could_break_is_refused(
 
 def test_what_the_labels_do_not_have_is_said() -> None:
     for rule, said in (
-        ("false_positive > 0", "no labelled query is of the ability abstention"),
+        ("false_positive > 0", "no labelled query has the ability abstention"),
         ("drift > 0", "too few labelled queries"),
     ):
         with pytest.raises(UsageError, match=said):
@@ -68,7 +68,7 @@ def test_what_the_labels_do_not_have_is_said() -> None:
 
 
 def test_a_window_that_is_too_small_for_an_alarm_is_refused() -> None:
-    with pytest.raises(UsageError, match="needs 100 requests, and the window holds 99"):
+    with pytest.raises(UsageError, match="needs 100 requests, but the window has 99"):
         Monitor(99, rules=AlertRules((parse_threshold("p95 > 1"),)))
     Monitor(100, rules=AlertRules((parse_threshold("p95 > 1"),)))
 
@@ -78,5 +78,5 @@ def test_a_window_that_is_too_small_for_an_alarm_is_refused() -> None:
     [ChangeRule(metric="no_result", reference=1.0), ChangeRule(metric="recall@10", reference=0.0)],
 )
 def test_a_test_of_change_from_the_worst_there_is_is_refused(rule: ChangeRule) -> None:
-    with pytest.raises(UsageError, match="is the worst possible value"):
+    with pytest.raises(UsageError, match="nothing is worse than the reference"):
         Monitor(labels=QRELS, rules=AlertRules(changes=(rule,)))
