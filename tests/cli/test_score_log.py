@@ -221,7 +221,7 @@ def test_a_log_that_is_not_said_to_be_one_is_told_with_what_to_type(
         named = "sample" if "sample" in options else "NAME"
         command = f"harness score {path} --log --dataset {named}"
         assert said.status == 2
-        assert f"if it is a log of requests, type: {command}\n" in said.err
+        assert f"to score a request log, run: {command}\n" in said.err
     broken = write(tmp_path / "b.jsonl", [{"query_id": "q", "documents": ["d"], "scores": ["x"]}])
     said = harness("score", broken, "--dataset", "sample")
     assert "scores must be numbers" in said.err
