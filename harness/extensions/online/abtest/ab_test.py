@@ -126,7 +126,7 @@ class ABTest:
         system = self._systems[arm]
         if isinstance(system, str):
             raise UsageError(
-                f"system {system!r} is a name: call it after route(), or give ABTest a function"
+                f"system {system!r} is a name; call it after route(), or give ABTest a function"
             )
         start = clock.perf_counter()
         try:
@@ -156,7 +156,9 @@ class ABTest:
         finite or out of bounds, RunError if the log cannot be written.
         """
         if self.plan.interleave:
-            raise UsageError("an interleaved test records clicks: record_clicks(shown, clicked)")
+            raise UsageError(
+                "an interleaved test records clicks; call record_clicks(unit_id, shown, clicked)"
+            )
         unit = as_unit_id(unit_id)
         arm = self._router.arm(unit) if arm is None else _checked_arm(arm)
         values = self._values(metrics)
@@ -172,11 +174,10 @@ class ABTest:
     ) -> None:
         """Records that the system of a unit failed, instead of `record` or `record_clicks`.
 
-        `search` calls it itself. By intention to treat, a failure counts for its arm: it has the
-        value of the plan's `on_failure`, or 0 in a metric with the bounds (0, 1); in other metrics
-        it has no value, and the report notes this. `error` is the kind of error, one word. In an
-        interleaved test `arm` is the system that failed, which loses the impression. Raises
-        UsageError and RunError like `record`.
+        `search` calls it itself. By intention to treat, a failure counts for its arm, with the
+        value of the plan's `on_failure`. `error` is the kind of error, one word. In an interleaved test
+        `arm` is the system that failed, which loses the impression. Raises UsageError and RunError
+        like `record`.
         """
         unit, seconds, error = as_unit_id(unit_id), _seconds(time), error or "failed"
         if self.plan.interleave:
@@ -223,7 +224,7 @@ class ABTest:
         """
         if not self.plan.interleave:
             raise UsageError(
-                "this test splits its units: create it with ABTest(..., interleave=True)"
+                "this test is not interleaved; create it with ABTest(..., interleave=True)"
             )
         a, b = shown.credit(clicked)
         unit, clicks = as_unit_id(unit_id), Clicks(a=a, b=b)
@@ -308,7 +309,7 @@ def _label(system: str | Retrieve, arm: Arm) -> str:
     if isinstance(system, str):
         return system
     if not callable(system):
-        raise UsageError(f"a and b are names or functions retrieve(query, k), not {system!r}")
+        raise UsageError(f"a and b must be names or functions retrieve(query, k), not {system!r}")
     name = getattr(system, "__name__", "")
     return name if name.isidentifier() else arm
 

@@ -7,7 +7,6 @@ it: each record is written by one write call, and the file is created together w
 from __future__ import annotations
 
 import os
-import re
 import time
 import uuid
 from collections import Counter
@@ -53,7 +52,7 @@ class ABTestLog:
         """Writes one record. Raises RunError on failure."""
         line = encode(record) + b"\n"
         if self._file < 0:
-            raise RunError(f"{self.path}: the test was closed; create it again to continue")
+            raise RunError(f"{self.path}: the test is closed; create it again to continue")
         try:
             # A crash of this or another process may have left an incomplete line; end it first,
             # so that it does not corrupt this record.
@@ -65,7 +64,7 @@ class ABTestLog:
             if written < len(whole):
                 raise RunError(
                     f"{self.path}: the disk is full ({written} of {len(whole)} bytes of a record "
-                    "were written): free space there"
+                    "were written); free space there"
                 )
             if time.monotonic() - self._synced > SYNC_SECONDS:
                 os.fsync(self._file)
@@ -118,7 +117,6 @@ def read_plan(path: Path) -> ABTestPlan:
     try:
         with open(path, "rb") as file:
             first = file.readline()
-        first = re.sub(rb',"expected_n":\d+', b"", first)  # field of earlier versions
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except OSError as error:
@@ -154,11 +152,8 @@ class RecordColumns:
     """Records of a test as columns, in the order of recording.
 
     `unit` is the index of each record's unit in `unit_ids`. `errors` counts failures by arm and
-    kind of error. `damaged` are the numbers of unreadable lines, `duplicates` of lines that repeat
-    an earlier one. `first` and `last` are the times of the first and last record, in seconds since
-    1970.
-
-    Split traffic has the flags `in_a` and `failed`, and the rows and values of each of the
+    kind. `damaged` and `duplicates` are line numbers, `first` and `last` times in seconds since
+    1970. Split traffic has the flags `in_a` and `failed`, and the rows and values of each of the
     `metrics`; an interleaved test has the clicks on each team, shape (impressions, 2).
     """
 

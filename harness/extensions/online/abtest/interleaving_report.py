@@ -17,7 +17,7 @@ from harness.extensions.online.abtest.report import (
     format_interval,
     group_by_arm,
     heading,
-    measurable,
+    nonfinite_to_none,
     number,
     p_value,
     single_look,
@@ -35,16 +35,13 @@ from harness.stats.proportions import binomial_p
 class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
     """A report of an interleaved test; `str` is its text for a terminal.
 
-    The team with more clicks wins an impression. `for_a`, `for_b` and `for_none` count units by
-    the team that won more of their impressions; `p` is the exact sign test on them, without ties.
-    `preference` is (wins of a + ties / 2) / impressions - 1/2, averaged over units
-    (Chapelle, Joachims, Radlinski & Yue 2012), from -0.5 to 0.5, with the interval `low` to `high`.
-    These and `p` are valid for one look at a fixed number of units; `note` is the reason why the
-    interval may be approximate. The `anytime_` fields are valid at any time.
-    `min_detectable_preference` is detectable with 80% power by the anytime-valid test on as many
-    units. `repeated` counts later impressions of a unit that has one observation. `failures`, by
-    arm and kind of error, are impressions in which a system raised an error: that system loses
-    them.
+    The team with more clicks wins an impression. `for_a`, `for_b` and `for_none` count units by the
+    team that won more of their impressions; `p` is the exact sign test on them, without ties.
+    `preference` is (wins of a + ties / 2) / impressions - 1/2, averaged over units (Chapelle,
+    Joachims, Radlinski & Yue 2012). These and the interval are valid for one look at a fixed number
+    of units; the `anytime_` fields at any time. `min_detectable_preference` has 80% power.
+    `repeated` counts later impressions of a unit that has one observation. A system that raised an
+    error (`failures`, by arm and kind) loses the impression.
     """
 
     plan: ABTestPlan
@@ -128,7 +125,7 @@ def interleaving_report(
         failures=group_by_arm(records.errors),
         conclusion="",
     )
-    report = measurable(report)
+    report = nonfinite_to_none(report)
     return replace(report, conclusion=_conclusion(report))
 
 
@@ -146,20 +143,20 @@ def _detectable(own: Values, level: float) -> float:
 def _conclusion(report: InterleavingReport) -> str:
     """Returns one sentence; it claims no more than the always-valid p and interval do."""
     if not report.impressions:
-        return "Nothing is recorded yet."
+        return "No records yet."
     alpha = 1 - report.level
     if report.anytime_p <= alpha:
         winner = report.plan.a if report.anytime_low + report.anytime_high > 0 else report.plan.b
         more = (
-            f"{winner} wins more impressions, by clicks and by the failures of the other"
+            f"{winner} wins more impressions, by clicks and failures of the other system"
             if report.failures
             else f"readers click more on {winner}"
         )
         return (
-            f"Shown: {more} (preference "
-            f"{number(report.preference, sign=True)}, p {p_value(report.anytime_p)} at any time)."
+            f"Significant: {more} (preference "
+            f"{number(report.preference, sign=True)}, anytime p {p_value(report.anytime_p)})."
         )
-    text = "No preference is shown yet, which does not show that readers have none"
+    text = "No significant preference yet; this does not show that readers have none"
     if report.p <= alpha:
         text += single_look(alpha)
     return text + "."
@@ -172,10 +169,10 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
     for note in excluded_lines(report.damaged_lines, report.duplicate_lines):
         yield from wrap_text(f"note: {note}")
     if report.repeated:
-        yield f"note: {report.repeated} impressions are second ones of a unit; excluded"
+        yield f"note: {report.repeated} later impressions of a unit are excluded"
     if report.failures:
         text = failures_text(plan, report.failures)
-        yield from wrap_text(f"note: {text}; an impression in which a system failed is lost by it")
+        yield from wrap_text(f"note: {text}; a system loses the impressions in which it failed")
     yield ""
     won = {
         "impressions": (report.wins_a, report.wins_b, report.ties),
@@ -185,21 +182,21 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
     yield from (grid(rows, ["won by", "a", "b", "neither"]), "")
     yield (
         f"preference for a {number(report.preference, sign=True)} (from -0.5, always b, to 0.5); "
-        f"detectable at any time {number(report.min_detectable_preference)}"
+        f"detectable (anytime) {number(report.min_detectable_preference)}"
     )
     for when, low, high, p in (
-        ("looked at once", report.low, report.high, report.p),
-        ("at any time", report.anytime_low, report.anytime_high, report.anytime_p),
+        ("one look", report.low, report.high, report.p),
+        ("anytime", report.anytime_low, report.anytime_high, report.anytime_p),
     ):
         interval = f"{100 * report.level:g}% {format_interval(low, high)}"
         yield f"  {when:<14}  {interval}, p {p_value(p)}"
     yield ""
     approximate = f" (approximate: {report.note})" if report.note else ""
     yield from wrap_text(
-        "A unit counts once, by the mean of its impressions. Once: sign test on units, without "
-        f"ties (exact); interval by {report.method}{approximate}; right only if looked at a single "
-        "time, at a number of units fixed before. Any time: betting, right however often one "
-        "looks. Detectable: with 80% power."
+        "A unit counts once, by the mean of its impressions. One look: exact sign test on units, "
+        f"without ties; interval: {report.method}{approximate}; valid only at a single look, at a "
+        "number of units fixed in advance. Anytime: betting, valid however often you look. "
+        "Detectable: with 80% power."
     )
     yield ""
     yield from wrap_text(report.conclusion)

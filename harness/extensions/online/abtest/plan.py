@@ -47,11 +47,13 @@ def as_unit_id(unit: object) -> str:
     if isinstance(unit, int) and not isinstance(unit, bool):
         return str(unit)
     if not isinstance(unit, str) or not unit:
-        raise UsageError(f"a unit id is text or a whole number, not {unit!r}")
+        raise UsageError(f"a unit id must be text or a whole number, not {unit!r}")
     try:
         unit.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"unit id {unit!r} has half a character, which cannot be stored") from None
+        raise UsageError(
+            f"unit id {unit!r} has an unpaired surrogate, which UTF-8 cannot store"
+        ) from None
     return unit
 
 
@@ -71,7 +73,7 @@ class Interleaved:
         Raises UsageError for a document that was not shown.
         """
         if isinstance(clicked, str):
-            raise UsageError("clicked documents are a list of ids, not one text")
+            raise UsageError("clicked must be a list of ids, not one text")
         found = dict(zip(self.documents, self.teams, strict=True))
         wins: dict[Arm | None, int] = {"a": 0, "b": 0, None: 0}
         for document in set(clicked):
@@ -86,16 +88,12 @@ def team_draft(
 ) -> Interleaved:
     """Interleaves two rankings to at most `k` documents; if `coin(round)` is true, a picks first.
 
-    After Radlinski, Kurup & Joachims 2008, How does clickthrough data reflect retrieval quality?,
-    CIKM: two rankings are merged, and each document has a team.
-
-    In each round both teams pick their best document that is not yet shown, the coin's winner
-    first. Three rules remove bias and noise from random clicks. The common prefix of both rankings
-    is shown first, without a team: a click there is no preference (two equal rankings always tie).
-    The draft ends if one team has no document left, or would have none if the other picked first;
-    remaining documents are shown without a team. So at each rank both teams are equally frequent,
-    averaged over coins. A document that a ranking repeats counts at its best rank. Raises
-    UsageError for k below 1 and ids that are not text.
+    Team draft after Radlinski, Kurup & Joachims 2008, How does clickthrough data reflect retrieval
+    quality?, CIKM: in each round both teams pick their best document that is not yet shown, the
+    coin's winner first. Three rules remove bias from random clicks: the common prefix of both
+    rankings has no team; the draft ends if one team has no document left, or would have none if the
+    other picked first; and the remaining documents have no team. A repeated document counts at its
+    best rank. Raises UsageError for k below 1 and ids that are not text.
     """
     if not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number above 0, not {k!r}")
@@ -132,7 +130,9 @@ def _unique(ranking: Sequence[str]) -> list[str]:
     """Returns the ranking without duplicates. Raises UsageError."""
     found = [] if isinstance(ranking, str) else list(ranking)
     if isinstance(ranking, str) or not all(isinstance(document, str) for document in found):
-        raise UsageError(f"a ranking is a list of document ids, best first, not {ranking!r:.80}")
+        raise UsageError(
+            f"a ranking must be a list of document ids, best first, not {ranking!r:.80}"
+        )
     return list(dict.fromkeys(found))
 
 
@@ -143,15 +143,13 @@ Line = Annotated[str, Meta(pattern=_NAME)]
 
 
 class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
-    """The plan of an A/B test.
+    """The plan of an A/B test. Raises UsageError for invalid values.
 
     `split` is the share of units that are routed to a. `randomization_unit` names the unit of
-    routing ("user", "query"). `one_observation_per_unit` declares that each unit is observed once.
-    `metrics` maps the allowed metrics to (lowest, highest), or None for no bounds; empty allows any
-    name, without bounds. `on_failure` maps a metric to its value for a failed request (its
-    system raised an error): by default 0 if the bounds are (0, 1) (success or not), else None (no
-    value). `min_effects` maps a metric to the true difference that the test should detect. Raises
-    UsageError for invalid values.
+    routing ("user", "query"). `one_observation_per_unit`: each unit is observed once. `metrics`
+    maps the allowed metrics to (lowest, highest), or None for no bounds; empty allows any name.
+    `on_failure` maps a metric to its value for a failed request: by default 0 if the bounds are
+    (0, 1), else None (no value). `min_effects` maps a metric to the difference to detect.
     """
 
     name: Line
@@ -173,8 +171,8 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
             self.split != 0.5 or self.metrics or self.min_effects or self.on_failure
         ):
             raise self._error(
-                "an interleaved test compares clicks, each reader sees both systems: it has no "
-                "split, metrics or min_effects"
+                "an interleaved test compares clicks; remove split, metrics, min_effects and "
+                "on_failure"
             )
         self._check_metrics()
 
@@ -199,8 +197,8 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
             low, high = self.metrics.get(metric) or (-math.inf, math.inf)
             if value is not None and not (math.isfinite(value) and low <= value <= high):
                 raise self._error(
-                    f"a failure cannot count as {value!r} in {metric!r}: give a number within its "
-                    "bounds, or None for no value"
+                    f"on_failure of {metric!r} must be a number within its bounds or None, not "
+                    f"{value!r}"
                 )
 
     def _error(self, message: str) -> UsageError:
@@ -238,8 +236,8 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
         for key, value in mine.items():
             if theirs[key] != value:
                 raise UsageError(
-                    f"{where}: this test was begun with {key}={theirs[key]!r}, not {value!r}; "
-                    "the plan of a running test cannot change: use another name and log"
+                    f"{where}: this test started with {key}={theirs[key]!r}, not {value!r}; the "
+                    "plan of a running test cannot change: use another name and log"
                 )
 
 
@@ -285,9 +283,9 @@ class Impression(Record):
 
     def __post_init__(self) -> None:
         if (self.clicks is None) == (self.error is None):
-            raise ValueError("one of clicks and error is needed")
+            raise ValueError("needs either clicks or error")
         if (self.arm is None) != (self.error is None):
-            raise ValueError("arm and error are needed together")
+            raise ValueError("needs both arm and error, or neither")
 
     @property
     def credit(self) -> Clicks:

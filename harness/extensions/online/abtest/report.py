@@ -36,13 +36,11 @@ WIDTH = 100
 class SplitMetric(Record, omit_defaults=False):
     """One metric in both arms. Every unit counts once, by the mean of its records.
 
-    `difference` is a - b; `low`, `high` and `p` are valid for one look at a fixed number of units;
-    `anytime_low`, `anytime_high` and `anytime_p` are valid at any time, for metrics with bounds.
-    The `_holm` fields are adjusted over the metrics of the plan and `failed`, observed or not.
-    `effect_size` is Cohen's d over units. `min_effect` is the difference to detect;
-    `required_n` and `required_n_anytime` are the units of both arms that detect it with 80% power;
-    `min_detectable_effect` and `min_detectable_effect_anytime` are what the present units can
-    detect. `failures_excluded` counts failed requests without a value. None means not measurable.
+    `difference` is a - b; `low`, `high` and `p` are valid for one look at a fixed number of units,
+    the `anytime_` fields at any time, for metrics with bounds. The `_holm` fields are adjusted over
+    the metrics of the plan and `failed`. `effect_size` is Cohen's d over units. `required_n` units
+    of both arms detect `min_effect` with 80% power, the present units `min_detectable_effect`.
+    `failures_excluded` counts failed requests without a value. None means not measurable.
     """
 
     name: str
@@ -75,10 +73,9 @@ class SplitReport(Record, omit_defaults=False, tag="split"):
 
     `crossed` units were seen in both arms and are excluded, `misrouted` units were seen in the arm
     that the plan does not route them to, `repeated` counts later records of a unit that has one
-    observation. `failures` are requests in which the system raised, by arm and kind of error; if
-    there are any, the last metric is `failed`, their share of a unit's requests. `damaged_lines`
-    of the log are incomplete, `duplicate_lines` repeat an earlier one. `errors` are the reasons why
-    no winner is named.
+    observation. `failures` are by arm and kind of error; if there are any, the last metric is
+    `failed`, their share of a unit's requests. `damaged_lines` are incomplete, `duplicate_lines`
+    repeat an earlier one. `errors` are the reasons why no winner is named.
     """
 
     plan: ABTestPlan
@@ -138,7 +135,7 @@ def split_report(plan: ABTestPlan, records: RecordColumns, level: float) -> Spli
         unseen = {*planned, failed} - {m.name for m in metrics if getattr(m, p) is not None}
         corrected = holm([*given, *(1.0 for _ in unseen)]).tolist()
         adjusted = zip(metrics, corrected[: len(metrics)], strict=True)
-        metrics = [measurable(replace(m, **{f"{p}_holm": value})) for m, value in adjusted]
+        metrics = [nonfinite_to_none(replace(m, **{f"{p}_holm": value})) for m, value in adjusted]
     report = SplitReport(
         plan=plan,
         level=level,
@@ -178,13 +175,13 @@ def _metric(
     a, b = own[in_a], own[~in_a]
     binary = bool(np.isin(own, (0, 1)).all())
     [fixed] = compare_unpaired(a, b, level=level, proportions=binary)
-    p, low, high = _at_any_time(own, in_a, plan.split, bounds, level)
+    p, low, high = _anytime(own, in_a, plan.split, bounds, level)
     spread_a, spread_b = (float(np.std(x, ddof=1)) if len(x) > 1 else math.nan for x in (a, b))
     power = UnpairedPower(
         spread_a, spread_b, plan.split, level, span=bounds[1] - bounds[0] if bounds else None
     )
     effect, units = plan.min_effects.get(name), len(own)
-    return measurable(
+    return nonfinite_to_none(
         SplitMetric(
             name=name,
             mean_a=fixed.mean_a,
@@ -213,7 +210,7 @@ def _metric(
     )
 
 
-def _at_any_time(
+def _anytime(
     own: Values, in_a: Flags, split: float, bounds: Bounds, level: float
 ) -> tuple[float, float, float]:
     """Returns p and the interval that are valid at any time, for unit means; NaN without bounds.
@@ -235,11 +232,11 @@ def _note(fixed: UnpairedComparison, a: Values, b: Values, bounds: Bounds) -> st
     if not fixed.note and fixed.method == "welch":
         events = [float(events_of(to_clusters(as_columns(x)))[0]) for x in (a, b)]
         if min(events) < FEW_EVENTS_T:
-            notes = ["looked at once: approximate, a few units carry the spread of an arm"]
+            notes = ["single look: approximate, a few units carry the spread of an arm"]
     if bounds is None:
         notes.append(
-            "no bounds in the plan, so nothing is valid at any time: one value could outweigh all "
-            "before it; give (lowest, highest) in metrics= of a new test"
+            "no bounds in the plan, so no anytime-valid result; give (lowest, highest) in metrics= "
+            "of a new test"
         )
     return "; ".join(filter(None, notes))
 
@@ -259,7 +256,7 @@ def _required_n(
 R = TypeVar("R", bound=Record)
 
 
-def measurable(record: R) -> R:
+def nonfinite_to_none(record: R) -> R:
     """Replaces values of a record that are not measurable (NaN, infinite) by None."""
     values = {name: getattr(record, name) for name in record.__struct_fields__}
     odd = [n for n, v in values.items() if isinstance(v, float) and not math.isfinite(v)]
@@ -281,8 +278,8 @@ def _errors(report: SplitReport) -> Iterator[str]:
     ratio = report.ratio
     if ratio.mismatch:
         yield (
-            f"sample-ratio mismatch: {ratio.units_a} and {ratio.units_b} units of a split of "
-            f"{report.plan.split:g} (p {ratio.anytime_p:.1g} at any time)"
+            f"sample-ratio mismatch: {ratio.units_a} and {ratio.units_b} units for a split of "
+            f"{report.plan.split:g} (anytime p {ratio.anytime_p:.1g})"
         )
     units = ratio.units_a + ratio.units_b
     if report.crossed > MAX_CROSSED * units:
@@ -293,19 +290,19 @@ def _conclusion(report: SplitReport) -> str:
     """Returns one or two sentences; they claim no more than the always-valid p values do."""
     if report.errors:
         return (
-            f"No winner is named: {'; '.join(report.errors)}. Find out why before anything else; "
-            "the figures above may come from that alone."
+            f"No winner is named: {'; '.join(report.errors)}. Find the cause first; it may explain "
+            "the differences above."
         )
     if not report.metrics:
-        return "Nothing is recorded yet."
+        return "No records yet."
     alpha = 1 - report.level
-    shown = [m for m in report.metrics if _below(m.anytime_p_holm, alpha)]
+    shown = [m for m in report.metrics if _is_below(m.anytime_p_holm, alpha)]
     if shown:
         return " ".join(_difference(report, m) for m in shown)
-    text = "No difference is shown yet, which does not show that the systems are equal"
+    text = "No significant difference yet; this does not show that the systems are equal"
     if all(m.anytime_p is None for m in report.metrics):
-        text = "Nothing can be shown at any time, as no metric has bounds (metrics= of the test)"
-    if once := [m.name for m in report.metrics if _below(m.p_holm, alpha)]:
+        text = "No anytime-valid conclusion: no metric has bounds (metrics= of the test)"
+    if once := [m.name for m in report.metrics if _is_below(m.p_holm, alpha)]:
         text += single_look(alpha, f" in {', '.join(once)}")
     return text + "."
 
@@ -317,23 +314,23 @@ def _difference(report: SplitReport, m: SplitMetric) -> str:
     high, low = (report.plan.a, report.plan.b)[:: 1 if more_a else -1]
     tested = (
         f"a - b {format_interval(m.anytime_low, m.anytime_high)}, p {p_value(m.anytime_p_holm)}, "
-        "at any time"
+        "anytime-valid"
     )
     if report.failures and m is report.metrics[-1]:
-        return f"Shown: {high} fails more often than {low} ({tested})."
-    excluded = "; of requests that did not fail" if m.failures_excluded else ""
-    return f"Shown: {high} has the higher {m.name}, {low} the lower ({tested}{excluded})."
+        return f"Significant: {high} fails more often than {low} ({tested})."
+    excluded = "; failed requests excluded" if m.failures_excluded else ""
+    return f"Significant: {high} has a higher {m.name} than {low} ({tested}{excluded})."
 
 
 def single_look(alpha: float, where: str = "") -> str:
     """Returns the caveat for a low p at a single look."""
     return (
-        f". The p of a single look is below {alpha:.2g}{where}: that counts only if this number of "
-        "units was fixed before and nobody looked earlier"
+        f". The single-look p is below {alpha:.2g}{where}; it is valid only if the number of units "
+        "was fixed in advance and nobody looked earlier"
     )
 
 
-def _below(p: float | None, alpha: float) -> bool:
+def _is_below(p: float | None, alpha: float) -> bool:
     return p is not None and p <= alpha
 
 
@@ -347,17 +344,17 @@ def _lines(report: SplitReport) -> Iterator[str]:
     yield from wrap_text(
         f"{report.records:,} records of {ratio.units_a + ratio.units_b:,} units "
         f"({plan.randomization_unit}): {ratio.units_a:,} in a, {ratio.units_b:,} in b; sample "
-        f"ratio {'MISMATCH' if ratio.mismatch else 'as planned'} (p {p_value(ratio.anytime_p)} at "
-        f"any time; {p_value(ratio.p)} if looked at this single time)"
+        f"ratio {'MISMATCH' if ratio.mismatch else 'as planned'} (anytime p "
+        f"{p_value(ratio.anytime_p)}, single-look p {p_value(ratio.p)})"
     )
     for note in _notes(report):
         yield from wrap_text(f"note: {note}")
     if report.metrics:
         size = f"{100 * report.level:g}%"
-        head = ["metric", "a", "b", "a - b", "d", f"once: {size}", "p", f"any time: {size}", "p"]
-        sizes = ["metric", "units a", "units b", "detectable", "any time", "min. effect"]
+        head = ["metric", "a", "b", "a - b", "d", f"one look: {size}", "p", f"anytime: {size}", "p"]
+        sizes = ["metric", "units a", "units b", "detectable", "anytime", "min. effect"]
         yield from ("", grid([_differences(m) for m in report.metrics], head), "")
-        yield grid([_sizes(m) for m in report.metrics], [*sizes, "required n", "any time"])
+        yield grid([_sizes(m) for m in report.metrics], [*sizes, "required n", "anytime"])
         yield from ("", *wrap_text(_method(report)))
     yield from ("", *wrap_text(report.conclusion))
 
@@ -386,11 +383,11 @@ def _sizes(m: SplitMetric) -> list[str]:
 def _notes(report: SplitReport) -> Iterator[str]:
     yield from excluded_lines(report.damaged_lines, report.duplicate_lines)
     if report.crossed:
-        yield f"{report.crossed} units were seen in both arms; they are in no comparison"
+        yield f"{report.crossed} units were seen in both arms and are excluded"
     if report.misrouted:
-        yield f"{report.misrouted} units were seen in another arm than this test routes them to"
+        yield f"{report.misrouted} units were not seen in the arm that this test routes them to"
     if report.repeated:
-        yield f"{report.repeated} records are second observations of a unit; excluded"
+        yield f"{report.repeated} later records of a unit are excluded"
     if report.failures:
         yield f"{failures_text(report.plan, report.failures)}; {_counted_as(report)}"
     for m in report.metrics:
@@ -406,9 +403,8 @@ def _counted_as(report: SplitReport) -> str:
     parts = [f"each counts as {', '.join(counted)}"] if counted else []
     if without:
         parts.append(
-            f"they have no value in {', '.join(without)}, of which the figures are over requests "
-            "that did not fail, and may flatter the failing system (on_failure= of the test sets "
-            "a value)"
+            f"they are excluded from {', '.join(without)}, which may favour the failing system "
+            "(on_failure= of the test sets a value)"
         )
     return "; ".join(parts)
 
@@ -417,12 +413,11 @@ def _method(report: SplitReport) -> str:
     methods = {m.method for m in report.metrics}
     tests = {"welch": "Welch's t", "two-proportion": "the two-proportion z"}
     return (
-        "A unit counts once, by the mean of its records. "
-        f"Once: {' or '.join(tests[one] for one in tests if one in methods)}, right only if looked "
-        "at a single time, at a number of units fixed before. Any time: betting, for metrics with "
-        "bounds, right however often one looks. "
-        f"p: Holm over the metrics of the plan and `{FAILED}`; intervals are of each by itself. "
-        "Detectable, required: with 80% power; required counts units of both arms."
+        "A unit counts once, by the mean of its records. One look: "
+        f"{' or '.join(tests[one] for one in tests if one in methods)}, valid only at a single "
+        "look, at a number of units fixed in advance. Anytime: betting, for metrics with bounds, "
+        f"valid however often you look. p: Holm over the planned metrics and `{FAILED}`; intervals "
+        "are not corrected. Detectable, required (units of both arms): with 80% power."
     )
 
 
@@ -439,7 +434,7 @@ def heading(plan: ABTestPlan, method: str, first: float | None, last: float | No
 
 def excluded_lines(damaged: list[int], duplicates: list[int]) -> Iterator[str]:
     """Describes the lines of a log that are excluded."""
-    for lines, why in ((damaged, "are not whole"), (duplicates, "repeat an earlier line")):
+    for lines, why in ((damaged, "are incomplete"), (duplicates, "repeat an earlier line")):
         if lines:
             shown = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
             yield f"{len(lines)} lines of the log {why} and were excluded (line {shown})"

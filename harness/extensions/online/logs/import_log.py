@@ -46,10 +46,9 @@ from harness.scoring.matching.matcher import Matching, TextHit
 class LogImportOptions:
     """Options of importing a log.
 
-    `repeats`: which request of a repeated query counts: the `latest` or the `first` by time (by
-    position in the log if one has no time), or `refuse`. `lenient`: unreadable lines are counted
-    instead of raising. `unasked`: labelled queries that were not asked count 0 instead of being
-    excluded. `strict`: warnings are errors.
+    `repeats`: which request of a repeated query counts: the `latest` or `first` by time (by
+    position if one has no time), or `refuse`. `lenient`: count unreadable lines. `unasked`: labelled queries
+    without a request count 0. `strict`: warnings are errors.
     """
 
     mapping: FieldMapping = field(default_factory=FieldMapping)

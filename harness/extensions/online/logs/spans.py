@@ -1,11 +1,9 @@
 """Converts OpenTelemetry retrieval spans to plain records with a log's default field names.
 
-Two formats are supported: OTLP as JSON, written by the file exporters of the collector and the
-SDKs ({"resourceSpans": ...} per line), and the output of the Python SDK's ConsoleSpanExporter. Two
-vocabularies: the GenAI semantic conventions (operations `retrieval` and `search_memory`;
-gen_ai.retrieval.*, gen_ai.memory.*) and OpenInference (spans of kind RETRIEVER;
-retrieval.documents.<i>.document.*). In the GenAI conventions query and documents are opt-in;
-without documents the result of a span is unknown.
+Formats: OTLP as JSON, as the file exporters of collector and SDKs write it ({"resourceSpans": ...}
+per line), and the Python SDK's ConsoleSpanExporter. Vocabularies: the GenAI semantic conventions
+(operations `retrieval` and `search_memory`), in which query and documents are opt-in, and
+OpenInference (spans of kind RETRIEVER; retrieval.documents.<i>.document.*).
 """
 
 from __future__ import annotations

@@ -59,14 +59,10 @@ class PendingAlert:
 class Alerts(Saved):
     """Active and recent alerts, and their delivery; an alert fires once, until it is resolved.
 
-    The alert log has one line per alert. An alert that is already in the log (same rule, episode
-    and state) is not delivered again: a monitor that was killed reads some requests twice and
-    raises the same alerts.
-
-    `add` counts, `deliver` writes and notifies. If the log cannot be written or `notify` raises, no
-    request is lost and the other channel still gets the alert; the operation is retried with
-    back-off, and the error is reported on stderr and in `error` until it succeeds. `episodes`
-    counts how often each rule fired, `history` has the last alerts.
+    `add` queues, `deliver` writes a line to the alert log and notifies. An alert that is already in
+    the log (same rule, episode and state) is not delivered again, as a monitor that was killed
+    reads some requests twice. A failure is retried with back-off, and reported on stderr and in
+    `error`. `episodes` counts how often each rule fired, `history` has the last alerts.
     """
 
     STATE = ("active", "history", "episodes", "pending")

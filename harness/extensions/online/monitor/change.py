@@ -1,21 +1,16 @@
-"""Anytime-valid tests whether the mean of an endless stream is worse than a reference.
+"""Tests whether the mean of an endless stream is worse than a reference, valid at any time.
 
-Null hypothesis: the next value, given all values before it, has a mean no worse than the
-reference. A bet on a value being worse multiplies a wealth of 1 by 1 + c ((1 - x) / (1 - m) -
-1) for a share c, values x in [0, 1], a reference m and worse meaning lower; the shares are those of
-`stats/betting.py`. The time of a change is unknown, so new bets start continually. The probability
-of any false alarm, over the whole stream and however often it is checked, is at most alpha
-(`stats/detector.py`).
+Null hypothesis: given all values before it, the next value has a mean no worse than the reference
+m. Bets on worse values multiply a wealth of 1 by 1 + c ((1 - x) / (1 - m) - 1), for values x in
+[0, 1] and shares c (`stats/betting.py`). New bets start continually, as the time of a change is
+unknown. The probability of any false alarm, ever, is at most alpha (`stats/detector.py`).
 
-A measured reference is uncertain. Half of alpha covers this: m is the end of the betting interval
-of its batches. After an alert is resolved the test restarts with less alpha: episode r has the
-share 1 / (r (r + 1)), which sums to 1 over all episodes.
+Half of alpha covers the uncertainty of a measured reference: m is the end of its betting interval.
+After an alert is resolved, episode r gets the share 1 / (r (r + 1)) of alpha; all shares sum to 1.
 
-Limits: a test does not show why a mean fell; harder questions look like a broken index (see
-`drift.py`). If values are dependent in runs (ten hard questions of one user, a night, a weekend),
-the null does not hold value by value, and there are far more false alarms than alpha. So means over
-`batch` values are tested, and `batch` must cover such a run. `period_test.py` handles calendar
-effects; `tests/benchmarks/change_detection.md` has the false-alarm rates of both.
+If values are dependent in runs (ten hard questions of one user, a night), there are more false
+alarms. So means over `batch` values are tested, and `batch` must cover such a run; `period_test.py`
+handles calendar effects. `tests/benchmarks/change_detection.md` has the false-alarm rates.
 """
 
 from __future__ import annotations

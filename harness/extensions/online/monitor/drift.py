@@ -1,17 +1,14 @@
 """Compares the words of unlabelled queries in the window with those of the labelled queries.
 
 * **Divergence**: the Jensen-Shannon divergence in bits, from 0 (equal word frequencies) to 1 (no
-  common word). A small sample of the same queries diverges too, so the *level* of such a sample is
-  measured: the labelled queries are split into random halves `SPLITS` times; samples of one half,
-  as large as the number of new queries, are compared with the other half, and so are the new
-  queries. The level is the 95th percentile of the former, the divergence the mean of the latter.
-  The level is conservative, as samples repeat queries: in simulations queries of the same kind
-  never exceed it, and a mixture with a tenth of other queries seldom does.
+  common word). A sample of the same queries diverges too. So the labelled queries are split into
+  random halves `SPLITS` times, and each half is compared with samples of the other (their 95th
+  percentile is the *level*) and with the new queries (their mean is the divergence). The level is
+  conservative: a mixture with a tenth of other queries seldom exceeds it.
 * **Unseen words**: the share of queries with a word that no labelled query has, and the share of
   labelled queries with a word that no *other* labelled query has.
 
-Limits: the same words can have another intent, and other words the same. Drift does not show that
-recall is worse, only that labels are less representative. Only word counts are stored, by block.
+Only word counts are stored, by block.
 """
 
 from __future__ import annotations

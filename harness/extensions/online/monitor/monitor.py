@@ -90,14 +90,12 @@ class Measures(TypedDict, total=False):
 class Monitor:
     """Statistics over the last `window` requests, and by time bucket. Thread-safe.
 
-    `labels`: a Dataset, or `{query: {document: grade}}`; without labels there are rates, durations
-    and feedback, but no metrics and no drift. `metrics`: names like `recall@10`. `rules`: the alert
-    rules. `state`: a file that is written every ten seconds while requests arrive, by `save` and
-    `close` (or the end of a `with` block), and at the program's end. It is read at the start, so a
-    restart continues; a killed program loses at most ten seconds of requests. It contains no query
-    text. `alert_log`: a file with one JSON line per alert. `on_alert` is called with each alert.
-    `bucket`: minute, hour or day. If a file or `on_alert` fails, no request is lost: the error is
-    reported on stderr and in `errors`, and the operation is retried.
+    `labels`: a Dataset, or `{query: {document: grade}}`; without labels there are no metrics and no
+    drift. `metrics`: names like `recall@10`. `rules`: the alert rules. `state`: a file without
+    query texts that is written every ten seconds, by `save` and `close`, and at the program's end; a
+    restart continues from it. `alert_log`: a file with one JSON line per alert. `on_alert` is
+    called with each alert. `bucket`: minute, hour or day. If a file or `on_alert` fails, no request
+    is lost: the error is reported on stderr and in `errors`, and the operation is retried.
 
     Raises UsageError for invalid settings, and for a state with other settings.
     """

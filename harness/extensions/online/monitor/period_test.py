@@ -1,12 +1,10 @@
 """Tests whether a mean has become worse, by the mean of each hour, day or week.
 
-Requests of one night or weekend are alike, so the mean of a whole period is one observation.
-Against a given number, these means are tested as in `change.py`. If the reference is the stream
-itself, each mean is ranked among earlier means of its kind (Mondays among Mondays), and bets are
-made on low ranks (`stats/detector.py`): a weekly cycle is no change, one unusual day has little
-effect, and the reference keeps growing. The test assumes no distribution, but that the periods of
-each kind are exchangeable. If periods are dependent, as in a drift over many days, use longer
-periods.
+Requests of one night or weekend are alike, so the mean of a whole period is one observation. Means
+are tested against a given number as in `change.py`. Otherwise each is ranked among earlier means of
+its kind (Mondays among Mondays), and bets are made on low ranks (`stats/detector.py`): a weekly
+cycle is no change, and one unusual day has little effect. The test assumes no distribution, but
+exchangeable periods of each kind. If periods are dependent, use longer ones.
 """
 
 from __future__ import annotations
@@ -345,22 +343,16 @@ _RECOVERED_P = 0.5  # p value of two looks, each on half as many queries, that e
 class PairedTest(WorseTest):
     """Tests one metric query by query against a run's scores, NaN for queries without a score.
 
-    A run asks each query once; in traffic some queries are frequent, and which ones changes. So the
-    two means differ even without a change. Instead, each query that was asked in a period has one
-    difference, of its first request in the period from its score in the run. If the two are
-    exchangeable, the difference is equally likely above and below 0, by as much. This bounds the p
-    value of the sum of signs (`stats/detector.py`). They are exchangeable if results never change,
-    if each result is a new draw from the same distribution, or if the system drew once, when it was
-    built. The mean of all requests would be a better estimate, but is not exchangeable with that of
-    the run: of 100 queries with a success probability of 0.99, the run may have all right, and the
-    means of many requests are nearly all below it.
+    In traffic some queries are frequent, and which ones changes, so the means of traffic and run
+    differ even without a change. Instead, each query of a period has one difference: its first
+    request from its score in the run. If the two are exchangeable (fixed or redrawn results), the
+    sign of the difference is random, which bounds the p value of the sum (`stats/detector.py`). The
+    mean of all requests of a query is not exchangeable with a single result.
 
-    The differences of two days are dependent, as the run is the same, so evidence is not multiplied
-    over days: the r-th look has the share `detector.part(r)` of alpha. All looks together have
-    alpha, under any dependence.
-
-    There is a look for each finished `period`, or after each `size` requests. `queries` counts
-    the queries at the alert, `recovered_looks` the consecutive looks since then that match the run.
+    All looks share one run and are dependent, so the r-th look has the share `detector.part(r)` of
+    alpha: all looks together have alpha, under any dependence. There is a look for each finished
+    `period`, or after each `size` requests. `queries` counts the queries at the alert,
+    `recovered_looks` the consecutive looks since then that match the run.
     """
 
     STATE = ("open", "n", "episode", "active", "evidence", "queries", "recovered_looks")

@@ -251,6 +251,8 @@ class LogFile:
     `seen` is its size at the last check; `whole`: it was read to its end then.
     """
 
+    device: int
+    inode: int
     name: str
     offset: int = 0
     line: int = 1
@@ -260,17 +262,9 @@ class LogFile:
     whole: bool = False
 
 
-class FilePosition(Record):
-    """How far a file of a log was read."""
-
-    device: int
-    inode: int
-    file: LogFile
-
-
 class LogPosition(Record):
     """How far a log was read."""
 
     path: str
-    files: list[FilePosition]
+    files: list[LogFile]
     counts: LogCounts

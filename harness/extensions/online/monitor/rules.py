@@ -1,9 +1,7 @@
-"""The rules of a monitor: thresholds, and change tests.
+"""The rules of a monitor: thresholds, and change tests (docs/reference/toml/monitor.md).
 
-They are read from a TOML file (docs/reference/toml/monitor.md), or from texts such as
-`recall@10 < 0.7`. To avoid flicker, an alert of a threshold is active until the mean has recovered
-by a tenth of the distance to the best value (0.73 for at least 0.7, 0.045 for at most 0.05;
-`clear_at` sets another value).
+To avoid flicker, an alert of a threshold is active until the mean has recovered by a tenth of the
+distance to the best value (0.73 for at least 0.7, 0.045 for at most 0.05), or to `clear_at`.
 """
 
 from __future__ import annotations

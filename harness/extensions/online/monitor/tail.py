@@ -1,17 +1,12 @@
 """Follows a log that is being written, through rotation and restarts, and reads no line twice.
 
-A file is identified by its inode and its first bytes, not by its name. So a renamed file
-(app.log -> app.log.1) is read to its end; a file that is compressed, or copied before it is
-truncated (copytruncate), is recognised by its first bytes and continued at the last position. The
-position is stored in the monitor's state with the statistics, so both are consistent after a crash.
+A file is identified by its inode and its first bytes: a renamed, compressed or copied file
+(copytruncate) continues at the last position. The position is part of the monitor's state, so both
+are consistent after a crash. A file that may still be written is kept open, so that it is read to
+its end if rotation removes it (not on Windows, where an open file cannot be renamed).
 
-A file that may still be written is kept open from the first check, so that it is read to its end
-if rotation removes it. (Not on Windows, where an open file cannot be renamed.)
-
-What cannot be read: lines written after the last check to a file that was then truncated
-without a copy, or removed while no monitor ran, and files that were created and removed between two
-checks. `notes` has a line if this may have happened: the newest file is gone, or its first bytes
-have changed.
+Lost are lines written after the last check to a file that was then truncated without a copy, or
+removed while no monitor ran, and files created and removed between two checks; `notes` warns of it.
 """
 
 from __future__ import annotations
@@ -38,7 +33,7 @@ from harness.extensions.online.logs.read import (
     split_objects,
 )
 from harness.extensions.online.monitor.monitor import Monitor
-from harness.extensions.online.monitor.records import FilePosition, LogFile, LogPosition
+from harness.extensions.online.monitor.records import LogFile, LogPosition
 from harness.records.run import LogCounts
 
 _BLOCK = 1 << 20
@@ -85,7 +80,7 @@ class LogTailer:
                     end = _END if one.suffix in PACKED else size
                     found = head or b""
                     self._known[key] = LogFile(
-                        one.name, end, 1, len(found), _digest(found), size, True
+                        *key, one.name, end, 1, len(found), _digest(found), size, True
                     )
 
     @property
@@ -163,7 +158,7 @@ class LogTailer:
         """Lists the files to continue reading, with their positions."""
         lost = [key for key in self._open if key not in there and key not in self._known]
         for key in lost:  # removed just after it was first seen
-            self._read(key, self.path, LogFile(self.path.name))
+            self._read(key, self.path, LogFile(*key, self.path.name))
             self._close(key)
         gone: list[tuple[LogFile, bool]] = []  # with a flag: lines may have been missed
         for key, file in [*self._known.items()]:
@@ -200,7 +195,7 @@ class LogTailer:
             file, _ = one
             if file.head_bytes and self._is_same(key, path, file):
                 gone.remove(one)
-                return replace(file, seen=-1)
+                return replace(file, device=key[0], inode=key[1], seen=-1)
         for of, other in self._known.items():
             if not path.name.startswith(other.name) or path.name == other.name:
                 continue
@@ -213,7 +208,7 @@ class LogTailer:
                     self._copies.add(path.name)
                     self._note(f"{path.name}: starts like {other.name}, so it is skipped as a copy")
                 return None
-        return LogFile(path.name)
+        return LogFile(*key, path.name)
 
     def _is_same(self, key: _Key, path: Path, file: LogFile) -> bool | None:
         """Tests whether a file begins like one that was read, and reaches its position.
@@ -300,10 +295,7 @@ class LogTailer:
     # -- Position in the log -----------------------------------------------------------------------
 
     def _position(self) -> LogPosition:
-        files = [
-            FilePosition(device=device, inode=inode, file=replace(file))
-            for (device, inode), file in self._known.items()
-        ]
+        files = [replace(file) for file in self._known.values()]
         path = str(self.path.resolve())
         return LogPosition(path=path, files=files, counts=replace(self.counts))
 
@@ -314,7 +306,7 @@ class LogTailer:
                 "--state"
             )
         for one in position.files:
-            self._known[one.device, one.inode] = replace(one.file, seen=-1)
+            self._known[one.device, one.inode] = replace(one, seen=-1)
         self.parser.counts = position.counts
 
 

@@ -29,14 +29,14 @@ def test_a_running_test_is_read_from_another_terminal(harness: Harness, tmp_path
     said = harness("abtest", tests / "ranks.jsonl", "--min-effect", "click=0.05")
     assert (said.status, said.err) == (0, "")
     assert "A/B test ranks: a = old, b = new, split 50/50" in said.out
-    assert "No difference is shown yet" in said.out
+    assert "No significant difference yet" in said.out
     ABTest("old", "new", name="clicks", log=tests / "a.jsonl", interleave=True).close()
     said = harness("abtest", tests, "--json")
     rows = json.loads(said.out)["reports"]
     assert [row["plan"]["name"] for row in rows] == ["clicks", "ranks"]
     assert rows[1]["metrics"][0]["units_a"] + rows[1]["metrics"][0]["units_b"] == 400
     assert rows[1]["errors"] == []
-    assert "No difference" in rows[1]["conclusion"]
+    assert "No significant difference" in rows[1]["conclusion"]
     running.close()
 
 
