@@ -175,9 +175,9 @@ class ABTest:
         """Records that the system of a unit failed, instead of `record` or `record_clicks`.
 
         `search` calls it itself. By intention to treat, a failure counts for its arm, with the
-        value of the plan's `on_failure`. `error` is the kind of error, one word. In an interleaved test
-        `arm` is the system that failed, which loses the impression. Raises UsageError and RunError
-        like `record`.
+        value of the plan's `on_failure`. `error` is the kind of error, one word. In an interleaved
+        test `arm` is the system that failed, which loses the impression. Raises UsageError and
+        RunError like `record`.
         """
         unit, seconds, error = as_unit_id(unit_id), _seconds(time), error or "failed"
         if self.plan.interleave:

@@ -47,8 +47,8 @@ class LogImportOptions:
     """Options of importing a log.
 
     `repeats`: which request of a repeated query counts: the `latest` or `first` by time (by
-    position if one has no time), or `refuse`. `lenient`: count unreadable lines. `unasked`: labelled queries
-    without a request count 0. `strict`: warnings are errors.
+    position if one has no time), or `refuse`. `lenient`: count unreadable lines. `unasked`:
+    labelled queries without a request count 0. `strict`: warnings are errors.
     """
 
     mapping: FieldMapping = field(default_factory=FieldMapping)

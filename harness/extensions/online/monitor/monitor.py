@@ -92,8 +92,8 @@ class Monitor:
 
     `labels`: a Dataset, or `{query: {document: grade}}`; without labels there are no metrics and no
     drift. `metrics`: names like `recall@10`. `rules`: the alert rules. `state`: a file without
-    query texts that is written every ten seconds, by `save` and `close`, and at the program's end; a
-    restart continues from it. `alert_log`: a file with one JSON line per alert. `on_alert` is
+    query texts that is written every ten seconds, by `save` and `close`, and at the program's end;
+    a restart continues from it. `alert_log`: a file with one JSON line per alert. `on_alert` is
     called with each alert. `bucket`: minute, hour or day. If a file or `on_alert` fails, no request
     is lost: the error is reported on stderr and in `errors`, and the operation is retried.
 
