@@ -375,10 +375,18 @@ def test_chosen_runs_are_compared_and_back_keeps_the_choice(
         page.get_by_role("heading", name="3 runs on sample").wait_for()
         shown = page.locator("#differences-table tbody tr")
         assert shown.count() == 3
+        verdict = page.locator("#verdict")
+        assert verdict.inner_text().startswith("No significant difference overall in recall@10")
+        page.get_by_role("img", name="difference to bm25 (A), recall@10").wait_for()
+        assert not page.locator("#settings-table").is_visible()
+        page.locator("#settings summary").click()
         assert "system" in page.locator("#settings-table").inner_text()
         assert "`" not in page.locator("body").inner_text()
         page.get_by_role("combobox", name="Metric").select_option("mrr@10")
         page.get_by_role("heading", name="mrr@10 of each run").wait_for()
+        assert "bm25 (A) has the highest mrr@10, 0.384. Significantly lower: " in (
+            verdict.inner_text()
+        )
         page.get_by_role("link", name="The board").click()
         page.go_back()
         page.go_back()

@@ -230,8 +230,7 @@ def _tied_f1(tied: TiedDocuments) -> Values:
 COUNTED = (
     MetricDefinition(
         name="recall",
-        about="of the evidence of a question, the share that is among the first k documents; the "
-        "mean over questions",
+        about="share of a question's evidence in the top k documents, averaged over questions",
         formula="pieces of evidence in the top k / pieces of evidence",
         source="trec_eval `recall_k`",
         elsewhere="R@k, Recall@k; LoCoMo's recall",
@@ -246,8 +245,7 @@ COUNTED = (
     ),
     MetricDefinition(
         name="hit",
-        about="the share of questions with at least one piece of evidence among the first k "
-        "documents",
+        about="share of questions with any evidence in the top k documents",
         formula="1 where any piece of evidence is in the top k, else 0",
         source="trec_eval `success_k`",
         elsewhere="success@k, hit rate, Recall@k of question answering; LongMemEval's "
@@ -262,7 +260,7 @@ COUNTED = (
     ),
     MetricDefinition(
         name="recall_all",
-        about="the share of questions with all of their evidence among the first k documents",
+        about="share of questions with all their evidence in the top k documents",
         formula="1 where every piece of evidence is in the top k, else 0",
         source="LongMemEval `recall_all@k`",
         elsewhere="full recall, all-gold recall",
@@ -275,8 +273,8 @@ COUNTED = (
     ),
     MetricDefinition(
         name="precision",
-        about="of the first k documents, the share that is evidence; where there is one piece, it "
-        "cannot exceed 1 / k",
+        about="share of the top k documents that are evidence; at most 1 / k for a question with "
+        "one evidence item",
         formula="relevant documents in the top k / k, also where fewer were returned",
         source="trec_eval `P_k`",
         elsewhere="P@k",
@@ -289,7 +287,7 @@ COUNTED = (
     ),
     MetricDefinition(
         name="precision_returned",
-        about="as precision, over the documents that were returned where those are fewer than k",
+        about="precision over the returned documents, if they are fewer than k",
         formula="relevant documents in the top k / documents returned there; 0 where nothing was",
         elsewhere="precision of RAG tools, where k varies",
         function=_precision_returned,
@@ -299,7 +297,7 @@ COUNTED = (
     ),
     MetricDefinition(
         name="f1",
-        about="the harmonic mean of precision and recall at k",
+        about="harmonic mean of precision and recall at k",
         formula="2 × relevant documents in the top k / (k + relevant documents)",
         source="the harmonic mean of precision@k and recall@k",
         elsewhere="F1@k",
@@ -310,8 +308,7 @@ COUNTED = (
     ),
     MetricDefinition(
         name="rprec",
-        about="of the first n documents, the share that is evidence, where n is how many pieces "
-        "there are",
+        about="precision at rank R, the number of evidence items of the question",
         formula="relevant documents in the top n, n the number of relevant documents, / n",
         source="trec_eval `Rprec`",
         elsewhere="R-precision",
@@ -324,7 +321,7 @@ COUNTED = (
     ),
     MetricDefinition(
         name="judged",
-        about="of the first k documents, the share that somebody has judged",
+        about="share of the top k documents that have a judgement",
         formula="documents of the top k with a judgement of grade 0 or more / documents returned "
         "there; 0 where nothing was",
         source="ir_measures `Judged@k`, which counts documents of grades below 0 as judged too",

@@ -29,20 +29,18 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         "Of updates",
         (
             "update_recall",
-            "of the questions on facts that changed, the share with the newest fact among the "
-            "first documents",
+            "share of questions about updated facts with the newest fact in the top k documents",
             "1 where a gold document of the latest date is in the top k",
         ),
         (
             "stale_only_rate",
-            "of the questions on facts that changed, the share with an older fact alone among the "
-            "first documents",
+            "share of questions about updated facts with only an older fact in the top k documents",
             "1 where an older gold document is in the top k, and none of the latest date",
         ),
         (
             "update_ranked_first",
-            "of the questions on facts that changed, the share in which the newest stands above "
-            "every older one",
+            "share of questions about updated facts whose newest fact is ranked above every older "
+            "one",
             "1 where the first gold document of the latest date was returned and stands above "
             "every older one",
         ),
@@ -51,27 +49,27 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         "Of changes",
         (
             "outdated_returned",
-            "of the questions asked after a fact was corrected, the share with what no longer "
-            "holds among the first documents; lower is better",
+            "share of questions asked after a correction with an outdated document in the top k; "
+            "lower is better",
             "1 where an outdated document is in the top k",
         ),
         (
             "outdated_above",
-            "of the questions asked after a fact was corrected, the share with what no longer "
-            "holds among the first documents, and above what does; lower is better",
+            "share of questions asked after a correction with an outdated document in the top k "
+            "and above its replacement; lower is better",
             "1 where an outdated document is in the top k, and nothing that replaced it, by one "
             "step or several, stands above it",
         ),
         (
             "forgotten_returned",
-            "of the questions asked after something was to be forgotten, the share with it among "
-            "the first documents; lower is better",
+            "share of questions asked after a deletion with a deleted document in the top k; "
+            "lower is better",
             "1 where a forgotten document is in the top k",
         ),
         (
             "future_returned",
-            "of the questions asked before the last document was said, the share with a later one "
-            "among the first documents; lower is better",
+            "share of questions with a document in the top k that is later than the question; "
+            "lower is better",
             "1 where a document is in the top k that was said after the question was asked",
         ),
     ),
@@ -79,8 +77,7 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         "Of abstention",
         (
             "false_positive_rate",
-            "of the questions that have no answer, the share for which documents were returned all"
-            " the same",
+            "share of unanswerable questions for which documents are returned",
             "queries without an answer for which documents were returned / queries without an "
             "answer",
             "ours",
@@ -88,28 +85,28 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         ),
         (
             "as_returned",
-            "precision, recall and F1 of returning nothing as a sign that there is no answer",
+            "precision, recall and F1 of abstention: returning nothing for unanswerable questions",
             "precision, recall and F1 of silence as a sign that there is no answer",
             "SQuAD 2.0's no-answer F1",
         ),
         (
             "auroc",
-            "how often the system is surer of a question with an answer than of one without; 0.5 "
-            "is a guess",
+            "probability that the confidence is higher for an answerable question than for an "
+            "unanswerable one; 0.5 is random",
             "P(confidence of a query with an answer > of one without), ties half",
             "Mann-Whitney U",
             "AUC, ROC AUC",
         ),
         (
             "at_threshold",
-            "precision, recall and F1 of returning nothing below a threshold of the confidence",
+            "precision, recall and F1 of abstention below a confidence threshold",
             "precision, recall and F1 of silence below a threshold of the confidence, which is "
             "that of the best F1 on the other folds: other haystacks, where there are several",
         ),
         (
             "aurc",
-            "the share of wrong answers among the surest questions, as a mean over all shares; "
-            "lower is better",
+            "area under the risk-coverage curve: mean share of wrong answers among the most "
+            "confident ones; lower is better",
             "mean, over n, of the share of wrong answers among the n surest; wrong is hit@10 = 0, "
             "or no answer exists",
             "Geifman and El-Yaniv, NeurIPS 2017",
@@ -120,7 +117,7 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         "Of cost",
         (
             "recall_in_tokens",
-            "recall of as much of the ranking as costs at most k tokens",
+            "recall of the top documents that fit into k tokens",
             "recall of the longest prefix of the ranking that costs at most so many tokens, "
             "`recall_in_tokens@1000`; a token is a run of word characters, or one other character",
         ),
@@ -129,43 +126,41 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         "Of texts against answers",
         (
             "success",
-            "the share of questions with an answer that stands in one of the first k texts",
+            "share of questions with an answer that one of the top k texts contains",
             "1 where an answer stands in one of the texts, both normalised",
             "SQuAD's normalisation; DPR's `has_answer`",
             "answer recall, hit@k of open-domain question answering",
         ),
         (
             "exact_match",
-            "of the first k texts the best, by whether it is an answer",
+            "share of questions for which one of the top k texts equals an answer",
             "1 where a text is an answer, both normalised",
             "SQuAD",
             "EM",
         ),
         (
             "token_f1",
-            "of the first k texts the best, by the words that it shares with an answer",
+            "highest word F1 of the top k texts with an answer",
             "F1 of the words, as bags",
             "SQuAD",
             "F1; LoCoMo's stems the words first",
         ),
         (
             "rouge_l",
-            "of the first k texts the best, by the words that it has in the same order as an "
-            "answer",
+            "highest ROUGE-L of the top k texts with an answer",
             "F of the longest common subsequence of words",
             "`rouge_score` without stemming; Lin 2004",
             "ROUGE-L",
         ),
         (
             "bleu",
-            "of the first k texts the best, by the runs of one to four words that it shares with "
-            "an answer",
+            "highest BLEU of the top k texts with an answer",
             "sentence BLEU, over 100",
             "`sacrebleu`",
         ),
         (
             "bleu1",
-            "of the first k texts the best, by the share of its words that are in an answer",
+            "highest BLEU-1 of the top k texts with an answer",
             "BLEU of single words, 13a tokens, lower case",
             "`sacrebleu`",
             "BLEU-1",
@@ -175,17 +170,17 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         "By similarity of texts",
         (
             "semantic_recall",
-            "of the evidence of a question, the share that one of the first k texts is similar to",
+            "share of the evidence that one of the top k texts is similar to",
             "pieces of evidence that a text of the top k is similar to / pieces of evidence",
         ),
         (
             "semantic_precision",
-            "of the first k texts, the share that is similar to evidence",
+            "share of the top k texts that are similar to evidence",
             "texts of the top k that are similar to a text of the evidence / k",
         ),
         (
             "semantic_precision_returned",
-            "as semantic precision, over the texts that were returned where those are fewer than k",
+            "semantic precision over the returned texts, if they are fewer than k",
             "texts of the top k that are similar to a text of the evidence / texts returned there",
         ),
     ),
@@ -193,13 +188,13 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         "By similarity of texts",
         (
             "soft_recall",
-            "how similar the best of the first k texts is to each piece of evidence, as a mean",
+            "mean, over evidence items, of the highest similarity to one of the top k texts",
             "mean, over pieces of evidence, of the highest cosine with a text of the top k",
             "BERTScore's greedy matching, of whole texts; Zhang et al., ICLR 2020",
         ),
         (
             "soft_precision",
-            "how similar each of the first k texts is to the evidence, as a mean",
+            "mean, over the top k texts, of the highest similarity to the evidence",
             "mean, over the top k, of the highest cosine with a text of the evidence",
             "BERTScore's greedy matching, of whole texts; Zhang et al., ICLR 2020",
         ),
@@ -210,54 +205,54 @@ DESCRIBED: tuple[MetricDescription, ...] = (
 
 OF_ANSWERS = _section(
     "Of answers of a reader",
-    ("accuracy", "of the answers, the share that the judge called right"),
+    ("accuracy", "share of answers that the judge marks correct"),
     (
         "containment",
-        "of the answers, the share that holds the reference",
+        "share of answers that contain the reference",
         "1 where the reference stands in the answer, both normalised as SQuAD does",
     ),
     (
         "exact_match",
-        "of the answers, the share that is the reference",
+        "share of answers that equal the reference",
         "1 where the answer is the reference, both normalised as SQuAD does",
     ),
     (
         "token_f1",
-        "the words that an answer shares with the reference",
+        "word F1 with the reference",
         "SQuAD's F1 of words with the reference",
     ),
     (
         "f1",
-        "the words that an answer shares with the reference, by LoCoMo's rules",
+        "word F1 with the reference, by LoCoMo's rules",
         "F1 of stemmed words with the reference, by LoCoMo's rule for its category",
     ),
-    ("abstained", "of the answers, the share that says that the answer is not known"),
+    ("abstained", "share of answers that abstain"),
     (
         "correct_given_evidence",
-        "of the answers, the share that is correct with all of the evidence in the context",
+        "share of answers that are correct with all of the evidence in the context",
     ),
     (
         "correct_without_evidence",
-        "of the answers, the share that is correct without all of the evidence",
+        "share of answers that are correct without all of the evidence",
     ),
     (
         "reader_error",
-        "of the answers, the share that is wrong with all of the evidence in the context",
+        "share of answers that are wrong with all of the evidence in the context",
     ),
     (
         "wrong_abstention",
-        "of the answers, the share that abstains with all of the evidence in the context",
+        "share of answers that abstain with all of the evidence in the context",
     ),
     (
         "partial_retrieval_error",
-        "of the answers, the share that is wrong with a part of the evidence",
+        "share of answers that are wrong with some of the evidence",
     ),
-    ("retrieval_error", "of the answers, the share that is wrong with none of the evidence"),
+    ("retrieval_error", "share of answers that are wrong with none of the evidence"),
     (
         "correct_abstention",
-        "of the answers to unanswerable questions, the share that is correct",
+        "share of answers to unanswerable questions that are correct",
     ),
-    ("hallucinated", "of the answers to unanswerable questions, the share that is wrong"),
+    ("hallucinated", "share of answers to unanswerable questions that are wrong"),
     (
         "accuracy_given_evidence",
         "accuracy of the answers with all of the evidence in the context",
@@ -265,12 +260,12 @@ OF_ANSWERS = _section(
     ("accuracy_given_no_evidence", "accuracy of the answers with none of the evidence"),
     (
         "retrieval_headroom",
-        "of the answers, the share that is wrong without all of the evidence: the most that better"
+        "share of answers that are wrong without all of the evidence: the most that better"
         " retrieval can add with this reader",
     ),
     (
         "reader_headroom",
-        "of the answers, the share that is wrong with all of the evidence: the most that a better "
+        "share of answers that are wrong with all of the evidence: the most that a better "
         "reader can add with this retrieval",
     ),
 )

@@ -180,8 +180,7 @@ _NDCG_B2 = _Ndcg(_linear, _log2_own)
 RANKED = (
     MetricDefinition(
         name="mrr",
-        about="1 / rank of the first piece of evidence, 0 where it is below k; the mean over "
-        "questions",
+        about="mean of 1 / rank of the first evidence item; 0 if it is below rank k",
         formula="1 / rank of the first relevant document, 0 where it is below k",
         source="trec_eval `recip_rank`",
         elsewhere="RR, MRR@k",
@@ -193,8 +192,7 @@ RANKED = (
     ),
     MetricDefinition(
         name="map",
-        about="precision at the rank of each piece of evidence, as a mean over the pieces, then "
-        "over questions",
+        about="mean of the precision at the rank of each evidence item, averaged over questions",
         formula="sum, over relevant documents in the top k, of precision at their rank, / "
         "relevant documents",
         source="trec_eval `map`, `map_cut_k`",
@@ -207,8 +205,8 @@ RANKED = (
     ),
     MetricDefinition(
         name="ndcg",
-        about="how far up the evidence stands, against the best order of the same documents: 1 is "
-        "the best, and low ranks count less",
+        about="quality of the order: discounted gain of the evidence relative to the best "
+        "possible order; evidence at lower ranks counts less",
         formula="DCG / the DCG of the ideal order; DCG is the sum over i = 1..k of "
         "rel(i) / log2(i + 1)",
         source="trec_eval `ndcg`, `ndcg_cut_k`; Järvelin and Kekäläinen, TOIS 2002",
@@ -222,7 +220,7 @@ RANKED = (
     ),
     MetricDefinition(
         name="ndcg_exp",
-        about="as nDCG, with higher grades counting more steeply",
+        about="nDCG with exponential gain: higher grades count more",
         formula="as `ndcg` with 2^rel(i) - 1 in place of rel(i); grades above 1,000 are refused",
         source="Burges et al., ICML 2005",
         elsewhere="nDCG@k of LETOR, LightGBM, XGBoost",
@@ -233,7 +231,7 @@ RANKED = (
     ),
     MetricDefinition(
         name="ndcg_b2",
-        about="as nDCG, with ranks 1 and 2 counting the same; LongMemEval's own form",
+        about="nDCG without a discount at rank 2, as in LongMemEval",
         formula="as `ndcg` with log2(i) in place of log2(i + 1), ranks 1 and 2 undiscounted",
         source="Järvelin and Kekäläinen with b = 2",
         elsewhere="LongMemEval's `ndcg_any@k`",
