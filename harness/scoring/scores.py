@@ -103,8 +103,7 @@ class Scores:
         """Summary of the main results."""
         dataset = self.report.dataset
         head = f"Scores on {dataset.name}, {dataset.granularity}"
-        main = main_protocol(self.report.protocols)
-        if main is None:
+        if (main := main_protocol(self.report.protocols)) is None:
             return f"<{head}: nothing could be scored>"
         results = main.overall
         names = [name for name in MAIN if name in results] or list(results)[:4]
@@ -113,6 +112,12 @@ class Scores:
         others = [name for name in self.protocols if name != main.key]
         also = f"; also {', '.join(others)}" if others else ""
         return f"<{head}; {main.key}, n {n}: {shown}{also}>"
+
+    def _repr_html_(self) -> str | None:
+        """Returns the main results by slice as a table, for notebooks."""
+        from harness.scoring.notebook import scores_table
+
+        return scores_table(self.report.dataset, main_protocol(self.report.protocols), MAIN)
 
     def _protocol(self, name: str) -> ProtocolResult:
         """Returns a protocol; the default one for an empty name. Raises UsageError."""

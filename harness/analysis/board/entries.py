@@ -23,7 +23,6 @@ from harness.analysis.scored_run import ScoredRun
 from harness.records.run import Measured, Params, PlainValue, embedder_reports
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.schema import Ability
-from harness.scoring.scores import main_metrics
 
 SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 """The slices of a board; categories of the dataset are only in scores.json."""
@@ -178,30 +177,3 @@ def _result(result: MetricResult) -> RankedResult:
 
 
 # -- Headline metrics, for places with room for a few numbers --------------------------------------
-
-
-_METRICS = {
-    "memory": ("recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
-    "trec": ("ndcg@10", "mrr@10", "recall@100", "map@100"),
-}
-
-
-def headline(entry: Entry) -> tuple[BoardProtocol | None, list[str]]:
-    """Returns the headline protocol and metrics of an entry; the first metric orders the board.
-
-    The protocol is `memory` for several abilities, else `trec`; None if neither has a number.
-    """
-    protocols = {one.name: one for one in reversed(entry.protocols)}
-    several = "memory" in protocols and len(protocols["memory"].slices) > 3
-    for name in ("memory", "trec") if several else ("trec", "memory"):
-        if name in protocols and (overall := protocols[name].overall):
-            shown = [metric for metric in _METRICS[name] if metric in overall]
-            # The haystacks may hold fewer documents than the usual cut-offs.
-            shown = shown or main_metrics(overall, main=_METRICS[name]) or list(overall)[:4]
-            return protocols[name], shown
-    return None, []
-
-
-def board_headline(entries: list[Entry]) -> tuple[BoardProtocol | None, list[str]]:
-    """Returns the headline protocol and metrics of the first entry with any."""
-    return next((found for entry in entries if (found := headline(entry))[0]), (None, []))

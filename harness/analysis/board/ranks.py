@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from harness.analysis.board.entries import board_headline
 from harness.analysis.board.records import (
     BOARD_VERSION,
     Board,
@@ -33,6 +32,7 @@ from harness.analysis.board.records import (
     PairedTests,
     ProtocolKey,
     RankedResult,
+    board_headline,
 )
 from harness.analysis.compare.table import slice_masks
 from harness.analysis.scored_run import BlockRows, Names, Values

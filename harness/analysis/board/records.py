@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, field
 
 from harness.analysis.claims import Claim
+from harness.io.html_table import html_table, with_interval
 from harness.io.records import Record
 from harness.records.run import (
     GitState,
@@ -30,6 +31,7 @@ from harness.records.scores import (
     ScoredDataset,
     TokensResult,
 )
+from harness.scoring.scores import main_metrics
 
 BOARD_VERSION: Final = 1
 
@@ -238,6 +240,21 @@ class Board(Record):
         """Folder names of the runs."""
         return [entry.run for entry in self.entries]
 
+    def _repr_html_(self) -> str:
+        """Returns the runs with their main results as a table, for notebooks."""
+        protocol, names = board_headline(self.entries)
+        rows = []
+        for entry in self.entries:
+            found = [one.overall for one in entry.protocols if protocol and one.key == protocol.key]
+            results = [found[0].get(name) if found else None for name in names]
+            first = results[0] if results else None
+            rank = " to ".join(dict.fromkeys(map(str, first.rank))) if first and first.rank else "-"
+            values = [with_interval(one.value, one.interval) if one else "-" for one in results]
+            rows.append((first.value or 0 if first else -1, [rank, entry.run, *values]))
+        rows.sort(key=lambda row: -row[0])
+        title = f"{self.dataset.name}, {self.dataset.granularity} level; 95% intervals"
+        return html_table(title, ["rank", "run", *names], [row for _, row in rows])
+
 
 class ShortCost(Record):
     """Milliseconds per query, and US dollars."""
@@ -328,3 +345,30 @@ class PairedTests(Record):
     metrics: list[str]
     slices: list[str]
     results: Annotated[dict[str, dict[str, PairColumns]], Meta(description="By slice and metric.")]
+
+
+_METRICS = {
+    "memory": ("recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
+    "trec": ("ndcg@10", "mrr@10", "recall@100", "map@100"),
+}
+
+
+def headline(entry: Entry) -> tuple[BoardProtocol | None, list[str]]:
+    """Returns the headline protocol and metrics of an entry; the first metric orders the board.
+
+    The protocol is `memory` for several abilities, else `trec`; None if neither has a number.
+    """
+    protocols = {one.name: one for one in reversed(entry.protocols)}
+    several = "memory" in protocols and len(protocols["memory"].slices) > 3
+    for name in ("memory", "trec") if several else ("trec", "memory"):
+        if name in protocols and (overall := protocols[name].overall):
+            shown = [metric for metric in _METRICS[name] if metric in overall]
+            # The haystacks may hold fewer documents than the usual cut-offs.
+            shown = shown or main_metrics(overall, main=_METRICS[name]) or list(overall)[:4]
+            return protocols[name], shown
+    return None, []
+
+
+def board_headline(entries: list[Entry]) -> tuple[BoardProtocol | None, list[str]]:
+    """Returns the headline protocol and metrics of the first entry with any."""
+    return next((found for entry in entries if (found := headline(entry))[0]), (None, []))

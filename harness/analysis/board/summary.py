@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from harness.analysis.board.entries import board_headline, distinct_params, headline, labels
+from harness.analysis.board.entries import distinct_params, labels
 from harness.analysis.board.records import (
     BOARD_VERSION,
     Board,
@@ -23,6 +23,8 @@ from harness.analysis.board.records import (
     ShortCost,
     ShortEntry,
     ShortResult,
+    board_headline,
+    headline,
 )
 from harness.io.records import encode
 from harness.io.terminal import count_of, digits, grid

@@ -8,8 +8,10 @@ from harness.analysis.compare.behind import Behind
 from harness.analysis.compare.options import Options as Options
 from harness.analysis.scored_run import Differing
 from harness.errors import UsageError, suggest
+from harness.io.html_table import html_table, with_interval
 from harness.io.records import to_tree
 from harness.records.scores import ReturnedStats
+from harness.scoring.scores import MAIN
 from harness.stats.intervals import MeanInterval
 from harness.stats.paired import Equivalence, PairedComparison
 
@@ -120,6 +122,19 @@ class Comparison:
         """Values for JSON."""
         plain: dict[str, object] = to_tree(self)
         return plain
+
+    def _repr_html_(self) -> str:
+        """Returns the main differences as a table, for notebooks."""
+        rows = []
+        for group in self.groups:
+            cells = {cell.metric: cell for cell in group.tables[0].cells if cell.slice == "all"}
+            for name in [metric for metric in MAIN if metric in cells] or list(cells)[:4]:
+                for pair in cells[name].pairs:
+                    pair_of = [f"{group.runs[pair.b]} - {group.runs[pair.a]}", name]
+                    difference = with_interval(pair.found.difference.value, pair.found.difference)
+                    rows.append([*pair_of, difference, f"{pair.p:.4f}{' *' * pair.shown}"])
+        head = ["B - A", "metric", "difference", "p"]
+        return html_table("Differences over all queries; * significant", head, rows)
 
     def __repr__(self) -> str:
         """A summary of the runs, and whether they compare."""
