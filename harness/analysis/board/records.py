@@ -31,7 +31,6 @@ from harness.records.scores import (
     ScoredDataset,
     TokensResult,
 )
-from harness.scoring.scores import main_metrics
 
 BOARD_VERSION: Final = 1
 
@@ -358,6 +357,8 @@ def headline(entry: Entry) -> tuple[BoardProtocol | None, list[str]]:
 
     The protocol is `memory` for several abilities, else `trec`; None if neither has a number.
     """
+    from harness.scoring.scores import main_metrics
+
     protocols = {one.name: one for one in reversed(entry.protocols)}
     several = "memory" in protocols and len(protocols["memory"].slices) > 3
     for name in ("memory", "trec") if several else ("trec", "memory"):

@@ -11,7 +11,6 @@ from harness.errors import UsageError, suggest
 from harness.io.html_table import html_table, with_interval
 from harness.io.records import to_tree
 from harness.records.scores import ReturnedStats
-from harness.scoring.scores import MAIN
 from harness.stats.intervals import MeanInterval
 from harness.stats.paired import Equivalence, PairedComparison
 
@@ -125,6 +124,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Returns the main differences as a table, for notebooks."""
+        from harness.scoring.scores import MAIN
+
         rows = []
         for group in self.groups:
             cells = {cell.metric: cell for cell in group.tables[0].cells if cell.slice == "all"}
