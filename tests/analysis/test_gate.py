@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 import pytest
 import yaml
-from places import EXAMPLES
+from places import EXAMPLES, ROOT
 from polling import HANGS
 from scipy.stats import binom
 from small import in_three_haystacks
@@ -388,12 +388,61 @@ def test_the_pre_commit_example_lets_a_good_retriever_in_and_keeps_a_bad_one_out
     assert call(["git", "log", "--oneline"], project).stdout.count("\n") == 1
 
 
+def steps_of(action: Path, inputs: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The commands of a composite action with their environments, as GitHub fills them in."""
+    content = yaml.safe_load(action.read_text())
+    assert {*inputs} <= {*content["inputs"]}
+    values = {f"inputs.{name}": one.get("default", "") for name, one in content["inputs"].items()}
+    values |= {f"inputs.{name}": value for name, value in inputs.items()}
+    values["github.action_path"] = str(action.parent)
+    for step in content["runs"]["steps"]:
+        assert step["shell"] == "bash"
+        assert "${{" not in step["run"], "an input is no code"
+        yield (
+            step["run"],
+            {
+                name: re.sub(r"\$\{\{ (\S+) \}\}", lambda found: values[found[1]], text)
+                for name, text in step["env"].items()
+            },
+        )
+
+
 @pytest.mark.docs
-def test_the_workflow_example_runs_step_by_step(project: Path) -> None:
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_the_action_and_its_example_run_step_by_step(project: Path, sign: str) -> None:
+    """With a good retriever, and with a bad one, which has a drop too."""
     workflow = yaml.safe_load((EXAMPLES / "ci" / "github-workflow.yml").read_text())
-    steps = [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s]
-    assert steps[0].startswith("pip install ")  # here it is installed already
-    for step in steps[1:]:
-        done = call(["bash", "-ec", step], project)
-        assert done.returncode == 0, done.stdout + done.stderr
+    (used,) = [s for s in workflow["jobs"]["gate"]["steps"] if s.get("uses") == "./.harness"]
+    summary = project / "summary.md"
+    summary.write_text("Before\n")
+    shared = {"GITHUB_STEP_SUMMARY": str(summary)}
+
+    def act(inputs: dict[str, str]) -> tuple[int, str]:
+        printed = ""
+        for text, variables in steps_of(ROOT / "action.yml", inputs):
+            command = ["env", *(f"{name}={value}" for name, value in (shared | variables).items())]
+            if "pip install" in text:
+                assert text == 'python -m pip install --quiet "$SOURCE${EXTRAS:+[$EXTRAS]}"'
+                continue  # it is installed here
+            bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text]
+            done = call([*command, *bash], project)
+            printed += done.stdout
+            if done.returncode:
+                return done.returncode, printed + done.stderr
+        return 0, printed
+
+    status, printed = act(used["with"])
+    assert (status, "::error" in printed) == (0, False), printed
     assert ElementTree.parse(project / "gate.xml").getroot().get("failures") == "0"
+    assert summary.read_text().startswith("Before\n## Retrieval quality\n\n| outcome")
+    assert call(["mv", "results", "before"], project).returncode == 0
+    (project / "mine.py").write_text(MINE.format(sign))
+    rule = '[[no_drop]]\nmetric = "recall@10"\nmax_drop = 0.03\n'
+    (project / "gate.toml").write_text(rule)
+    (before,) = (project / "before").glob("sample-turn-*")
+    status, printed = act({**used["with"], "baseline": str(before), "arguments": "--k 20"})
+    if sign:
+        assert (status, "::error title=gate action%3A recall@10 (all) drop" in printed) == (1, True)
+        assert "| FAIL      | recall@10 (all) drop <= 0.03 | dropped by " in summary.read_text()
+    else:
+        assert (status, "action: 2 of 2 checks passed" in printed) == (0, True), printed
