@@ -72,7 +72,8 @@ def main(options: argparse.Namespace) -> int:
 
     from harness.analysis.analyze.analyze import analyze
     from harness.analysis.analyze.render import ReportTexts, as_dict, render
-    from harness.runs.folder.run_folder import RunFolder, dataset_of_run
+    from harness.runs.folder.run_dataset import dataset_of_run
+    from harness.runs.folder.run_folder import RunFolder
 
     if options.json:
         refuse(options, "with --json, which holds everything", examples=3)

@@ -182,7 +182,8 @@ class _Queries:
 def _queries(options: argparse.Namespace, folders: list[Path]) -> _Queries:
     """Returns the queries with the largest differences, with evidence and both rankings."""
     from harness.analysis.compare.side_by_side import side_by_side, win_tie_loss
-    from harness.runs.folder.run_folder import dataset_of_run, read_scores
+    from harness.runs.folder.run_dataset import dataset_of_run
+    from harness.runs.folder.run_folder import read_scores
     from harness.scoring.scores import main_protocol
 
     main = main_protocol(read_scores(folders[0]).protocols)
@@ -205,7 +206,7 @@ def _queries(options: argparse.Namespace, folders: list[Path]) -> _Queries:
 
 def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
     from harness.analysis.compare.side_by_side import render_queries
-    from harness.runs.folder.run_folder import dataset_of_run
+    from harness.runs.folder.run_dataset import dataset_of_run
 
     found = _queries(options, folders)
     dataset = None if options.share else dataset_of_run(folders[0], source=options.source)

@@ -6,10 +6,10 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from msgspec import field
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.usage import Prices
 
-Server = TypeVar("Server")
 Verbs = Any
 """The return type of argparse's add_subparsers, which is private."""
 
@@ -272,22 +271,6 @@ def run_folder(options: argparse.Namespace, given: str, what: str = "run folder"
     from harness.runs.folder.listing import find_run
 
     return find_run(given, Path(options.results), what)
-
-
-def check_port(port: int | None) -> None:
-    """Raises UsageError for an invalid `--port`; None is valid."""
-    if port is not None and not 0 <= port < 1 << 16:
-        raise UsageError(f"--port must be from 0 to 65535, not {port}")
-
-
-def serve_on_free_port(serve: Callable[[int], Server], *ports: int) -> Server:
-    """Returns the result of `serve` for the first port that is free. Raises UsageError."""
-    for port in ports:
-        try:
-            return serve(port)
-        except OSError as error:
-            why = error.strerror
-    raise UsageError(f"--port {ports[-1]}: cannot be listened on ({why}); name another")
 
 
 class DatasetArguments(TypedDict):

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from harness.errors import UsageError
 from harness.io.masking import redact_in
 from harness.io.records import Output, OutputPart, Record, encode, to_plain
 from harness.io.terminal import SafeStream
-
-_MODULES = (
-    *("harness.cli.suite", "harness.cli.run_summary"),
-    "harness.extensions.answers.command_output",
-    "harness.extensions.answers.commands.semantic",
-    "harness.extensions.labelling.reports",
-    "harness.extensions.online.monitor.records",
-    "harness.extensions.site.nightly.summary",
-)
-"""Modules with output types, in addition to the commands; those of extensions if installed."""
 
 
 class PerformedCheck(OutputPart):
@@ -72,35 +61,6 @@ def plain(value: Any) -> Any:
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     return orjson.loads(orjson.dumps(value, default=default, option=options))
-
-
-def output_schema() -> dict[str, Any]:
-    """Generates the JSON Schema of the `--json` output of all commands."""
-    import inspect
-    from functools import reduce
-    from importlib import import_module
-    from operator import or_
-
-    from harness.cli.parser import find_commands
-    from harness.io.packages import is_installed
-    from harness.io.records import json_schema
-
-    for module in filter(is_installed, _MODULES):
-        import_module(module)
-    for command in find_commands().values():
-        command.load()
-    schema = json_schema(reduce(or_, Output.__subclasses__()), "What --json prints")
-    return {**schema, "description": inspect.getdoc(Output)}
-
-
-@contextmanager
-def until_ctrl_c(options: argparse.Namespace) -> Iterator[None]:
-    """Ends the block at Ctrl-C without an error, so that a server's command has status 0."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not (options.json or options.quiet):
-            print()  # the line after ^C
 
 
 def refuse(options: argparse.Namespace, why: str, *names: str, **defaults: Any) -> None:

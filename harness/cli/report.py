@@ -56,7 +56,7 @@ def main(options: argparse.Namespace) -> int:
     from harness.cli.run_summary_lines import size
     from harness.io.files import disk_errors, write_bytes
     from harness.reports.report import check_pair, report_data, report_page
-    from harness.runs.folder.run_folder import dataset_of_run
+    from harness.runs.folder.run_dataset import dataset_of_run
 
     check_pair(folders)
     out = _out(options, folders)

@@ -136,7 +136,7 @@ def _refuse_unused(options: argparse.Namespace, path: Path) -> None:
 def _of_run(options: argparse.Namespace, folder: Path) -> tuple[Path, Dataset]:
     """Returns the folder of a run, with its texts matched again if requested, and its dataset."""
     from harness.runs.folder.hits import copy_with_matching
-    from harness.runs.folder.run_folder import dataset_of_run
+    from harness.runs.folder.run_dataset import dataset_of_run
 
     dataset = dataset_of_run(folder, name=options.dataset, **view_arguments(options))
     if (how := matching_settings(options)) is not None:

@@ -405,12 +405,6 @@ class TokensResult(Record):
     random_method: str
     signature: str
 
-    def signature_of(self, budget: str, slice_: str = "answerable") -> str:
-        """Returns the signature of recall within a budget; `slice_` may be an ability."""
-        found = self.recall_within_budget[budget]
-        n = found.n if slice_ == "answerable" else found.by_ability[slice_].n
-        return fill_signature(self.signature, f"recall_in_tokens@{budget}", slice_, n)
-
 
 class Estimate(Record):
     """A number with its interval; low and high are None where there is none."""

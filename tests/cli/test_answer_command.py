@@ -17,9 +17,8 @@ from answering_rule import DECLINED, Rule
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 from openai_endpoint import CHAT, Failure, OpenAIEndpoint
-from output import protocols
+from output import output_schema, protocols
 
-from harness.cli.output import output_schema
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.extensions.answers.tables import AnsweredTables, repeated

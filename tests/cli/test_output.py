@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from output import output_schema
 
-from harness.cli.output import output_schema
 from harness.cli.parser import build_parser
 from harness.io.terminal import grid
 

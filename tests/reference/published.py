@@ -19,6 +19,7 @@ from harness.records.scores import (
     ProtocolResult,
     ScoreReport,
     TokensResult,
+    fill_signature,
 )
 from harness.records.submission import Submission, read_submission
 from reference.rankings import parquet_rows
@@ -112,9 +113,9 @@ def _items(value: object) -> Iterator[tuple[str, object]]:
     elif isinstance(value, TokensResult):
         del parts["signature"]
         parts["signatures"] = [
-            value.signature_of(budget, slice_)
+            fill_signature(value.signature, f"recall_in_tokens@{budget}", slice_, part.n)
             for budget, found in value.recall_within_budget.items()
-            for slice_ in ("answerable", *found.by_ability)
+            for slice_, part in {"answerable": found, **found.by_ability}.items()
         ]
     yield from parts.items()
 

@@ -39,7 +39,7 @@ from harness.runs.folder.listing import (
     describe_run,
     list_unfinished,
 )
-from harness.runs.folder.run_folder import dataset_of_run
+from harness.runs.folder.run_dataset import dataset_of_run
 from harness.runs.folder.run_state import RunStore, finished_runs
 
 _HOME = "/"

@@ -24,7 +24,7 @@ from harness.io.records import encode, to_plain
 from harness.reports.board import Claims, build_boards, page_data
 from harness.reports.html import page, refusal
 from harness.reports.report import report_data, report_page
-from harness.runs.folder.run_folder import dataset_of_run
+from harness.runs.folder.run_dataset import dataset_of_run
 
 MARK = ".harness-board"
 """File that marks a published folder, which may be replaced."""

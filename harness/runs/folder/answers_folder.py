@@ -168,7 +168,7 @@ def is_answers(folder: Path) -> bool:
 
 def dataset_of_answers(folder: AnswersFolder, source: str | None = None) -> Dataset:
     """Opens the dataset of the answered questions. Raises UsageError as `dataset_of_record`."""
-    from harness.runs.folder.run_folder import dataset_of_record
+    from harness.runs.folder.run_dataset import dataset_of_record
 
     return dataset_of_record(folder.path, folder.record.dataset, source=source)
 

@@ -22,7 +22,8 @@ from harness.io.files import disk_errors, file_aside
 from harness.io.plugins import provider
 from harness.runfiles.write import read_blocks, write_jsonl, write_trec
 from harness.runs.folder.rankings import read_run_rankings, trec_tag
-from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_scores_by_query
+from harness.runs.folder.run_dataset import dataset_of_run
+from harness.runs.folder.run_folder import RunFolder, read_scores_by_query
 from harness.scoring.resolve import resolve
 
 FLAT = ("trec", "parquet", "jsonl")

@@ -1,4 +1,4 @@
-"""The folder of a run, also of an imported one, and the dataset of a run.
+"""The folder of a run, also of an imported one.
 
 Scoring, boards and pages need no other files.
 
@@ -25,14 +25,12 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict, Unpack
 
 import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset
-from harness.datasets.registry import find, open_dataset, open_prepared
 from harness.errors import UsageError
 from harness.io.checksums import (
     check_file,
@@ -252,57 +250,3 @@ def dataset_ref(dataset: Dataset) -> DatasetRef:
         counts=manifest.counts,
         licence=manifest.licence,
     )
-
-
-class DatasetView(TypedDict, total=False):
-    """Arguments of `open_dataset` that override those of a record."""
-
-    granularity: str
-    text: str
-    split: str
-    source: str | Path | None
-    rebuild: bool
-    quiet: bool
-
-
-def dataset_of_run(
-    folder: Path, *, name: str | None = None, **view: Unpack[DatasetView]
-) -> Dataset:
-    """Opens the dataset that a run folder names; raises as `dataset_of_record`, and UsageError if
-    the folder is not a run's."""
-    return dataset_of_record(folder, RunFolder(folder).record.dataset, name=name, **view)
-
-
-def dataset_of_record(
-    folder: Path, made: DatasetRef, *, name: str | None = None, **view: Unpack[DatasetView]
-) -> Dataset:
-    """Opens the dataset that a folder was `made` from: prepared, from `source`, or downloaded.
-
-    Its content is the one that the folder was made from.
-
-    Raises UsageError for the `name` of another dataset, unpublished raw files without `source`, and
-    content other than the folder was made from.
-    """
-    known = made.name
-    if name and find(name)[2] != known:
-        raise UsageError(f"{folder}: was run on {known}, not on {name}")
-    source = view.get("source")
-    here = None if source else open_prepared(known, made.fingerprint)
-    if here is None and not source and not made.published_files:
-        raise UsageError(
-            f"{folder}: was run on files of {known} that are not the published ones, and "
-            "they are not prepared here any more; name them with --source"
-        )
-    as_made: DatasetView = {
-        **view,
-        "granularity": view.get("granularity") or made.granularity,
-        "text": view.get("text") or made.text,
-        "split": view.get("split") or made.split,
-    }
-    dataset = here or open_dataset(known, **as_made)
-    if dataset.fingerprint != made.fingerprint:
-        raise UsageError(
-            f"{folder}: was run on {known} {made.fingerprint[:8]}, but the dataset "
-            f"here is {dataset.fingerprint[:8]}; give the same raw files with --source"
-        )
-    return dataset

@@ -125,7 +125,7 @@ def main(options: argparse.Namespace) -> int:
     refuse(options, "for a run, which says it itself", *_FILE_OPTIONS)
     from harness.extensions.answers.answering.answer import AnswerJob, answer
     from harness.extensions.answers.answering.readers import make_reader
-    from harness.runs.folder.run_folder import dataset_of_run
+    from harness.runs.folder.run_dataset import dataset_of_run
 
     run = run_folder(options, options.run)
     dataset = dataset_of_run(run, source=options.source)

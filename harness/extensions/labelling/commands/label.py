@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 from harness.cli.options import (
     Verbs,
-    check_port,
     load_plugins,
     number,
     parameters,
     retriever_spec,
-    serve_on_free_port,
 )
-from harness.cli.output import add_output, print_json, refuse, until_ctrl_c
+from harness.cli.output import add_output, print_json, refuse
+from harness.cli.serving import check_port, serve_on_free_port, until_ctrl_c
 from harness.errors import UsageError
 from harness.extensions.labelling.commands import label_generate
 from harness.extensions.labelling.commands.label_generate import add_verb

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from harness.cli.options import add_view, check_port, view_arguments
+from harness.cli.options import add_view, view_arguments
 from harness.cli.output import add_output, print_json
+from harness.cli.serving import check_port
 from harness.errors import UsageError
 
 if TYPE_CHECKING:

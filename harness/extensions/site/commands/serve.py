@@ -10,8 +10,9 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from harness.cli.options import add_results, check_port, load_plugins, serve_on_free_port
-from harness.cli.output import add_output, print_json, until_ctrl_c
+from harness.cli.options import add_results, load_plugins
+from harness.cli.output import add_output, print_json
+from harness.cli.serving import check_port, serve_on_free_port, until_ctrl_c
 from harness.errors import UsageError
 from harness.io.records import Output
 
