@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES, LINES = 94, 19_200
+MODULES, LINES = 93, 18_600
 """The most that may be loaded; whoever loads less may lower them."""
 
 COUNT = """

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +20,6 @@ from harness.datasets.reader import Documents
 from harness.retrievers.timing import Sessions, counting_iterator
 from harness.runfiles.arrow import take
 from harness.schema import Document
-
-_SENT = 1 << 16
-"""Documents per batch that is sent to another process."""
-
-_NUMBERS = ["number", "when", "group"]
-"""Additional columns of a sent corpus, after those of its documents."""
-
-_CHANGES = b"changes"
-"""Metadata key of the changes in a sent corpus."""
 
 _WINDOW = 1 << 28
 """Bytes of text that `blocks` loads at once."""
@@ -179,58 +170,6 @@ class Corpus(Sequence[Document]):
         table = pa.concat_tables(pieces)
         return pa.table({name: take(table[name], back) for name in table.column_names})
 
-    def pieces(self, n: int) -> list[CorpusShard]:
-        """Splits the corpus into at most n shards of documents adjacent in the dataset."""
-        chosen = np.array_split(np.argsort(self._rows, kind="stable"), min(n, max(len(self), 1)))
-        return [self._piece(np.sort(positions)) for positions in chosen]
-
-    def _piece(self, positions: npt.NDArray[np.int64]) -> CorpusShard:
-        rows = self._rows[positions]
-        low, high = (int(rows.min()), int(rows.max()) + 1) if len(rows) else (0, 0)
-        corpus = Corpus(
-            self._documents.none(),
-            (rows - low).astype(np.int32),
-            self._numbers[positions],
-            _some(self._timestamps, positions),
-            None if self._sessions is None else self._sessions[positions],
-            f"{self._dataset} from {low}" if self._dataset else "",
-        )
-        return CorpusShard(corpus, low, high, positions)
-
-    def over(self, documents: Documents) -> Corpus:
-        """Returns this corpus over other documents: a shard's, in the process that has them."""
-        columns = self._rows, self._numbers, self._timestamps, self._sessions
-        return Corpus(documents, *columns, self._dataset, self.changes)
-
-    def send(self, into: IO[bytes]) -> None:
-        """Writes the corpus, without its row numbers in the dataset, as an Arrow stream."""
-        sessions = self._sessions
-        if sessions is None:
-            sessions = np.full(len(self), -1, np.int64)
-        writer: Any = None
-        for start in range(0, max(len(self), 1), _SENT):
-            part = slice(start, start + _SENT)
-            table = self._shown(part)
-            numbers = (self._numbers[part], self._timestamps[part], sessions[part])
-            for name, column in zip(_NUMBERS, numbers, strict=True):
-                table = table.append_column(name, pa.array(column))
-            if writer is None:
-                said = json.dumps([astuple(change) for change in self.changes])
-                table = table.replace_schema_metadata({_CHANGES: said})
-                writer = pa.ipc.new_stream(pa.PythonFile(into, "w"), table.schema)
-            writer.write_table(table)
-        writer.close()
-
-    @classmethod
-    def received(cls, source: IO[bytes]) -> Corpus:
-        """Reads a corpus that `send` wrote; it differs only in its row numbers."""
-        table = pa.ipc.open_stream(pa.PythonFile(source, "r")).read_all()
-        numbers, timestamps, sessions = (np.asarray(table[name].to_numpy()) for name in _NUMBERS)
-        rows = np.arange(len(table), dtype=np.int32)
-        changes = [Changed(*one) for one in json.loads(table.schema.metadata[_CHANGES])]
-        documents = Documents(table.drop_columns(_NUMBERS))
-        return cls(documents, rows, numbers, timestamps, sessions, changes=changes)
-
     @cached_property
     def key(self) -> bytes:
         """Digest of everything shown, 16 bytes; equal for the same documents shown the same way.
@@ -296,26 +235,6 @@ def _digest(values: pa.Array, into: Any) -> None:
         into.update(pc.binary_join(whole, pa.scalar("", pa.large_string()))[0].as_buffer())
         values = lengths
     into.update(pc.fill_null(values.cast(pa.int64()), -1).to_numpy())
-
-
-def _some(values: npt.NDArray[np.float64], at: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Selects values; a broadcast array (of undated documents) stays broadcast."""
-    if len(values) and values.strides == (0,):
-        return np.broadcast_to(values[:1], at.shape)
-    return values[at]
-
-
-@dataclass(frozen=True)
-class CorpusShard:
-    """Part of a corpus, without documents: those of the dataset's rows `low` to `high`.
-
-    `positions`: positions of its documents in the whole corpus, ascending.
-    """
-
-    corpus: Corpus
-    low: int
-    high: int
-    positions: npt.NDArray[np.int64]
 
 
 def handle(number: int) -> str:

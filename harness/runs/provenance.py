@@ -29,7 +29,6 @@ from harness.retrievers.registry import (
 )
 
 if TYPE_CHECKING:
-    from harness.runs.messages import RetrieverDescription
     from harness.runs.settings import Settings
 
 _PACKAGES = ("numpy", "pyarrow", "orjson", "PyStemmer")
@@ -79,26 +78,16 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> RetrieverRecord:
     if not isinstance(retriever, RetrieverSpec):
         return RetrieverRecord(
             name=getattr(retriever, "name", None) or type(retriever).__qualname__,
-            params=_plain(redact_in(dict(getattr(retriever, "params", {})))),
+            params=plain_params(redact_in(dict(getattr(retriever, "params", {})))),
             version=_version(retriever, type(retriever)),
             files=code_of(type(retriever)),
         )
     factory = factory_of(retriever.name)
     return RetrieverRecord(
         name=retriever.name,
-        params=_plain(redact_in(_defaults(factory) | dict(retriever.params))),
+        params=plain_params(redact_in(_defaults(factory) | dict(retriever.params))),
         version=_version(factory, factory),
         files=file_digests(retriever),
-    )
-
-
-def isolated_record(spec: RetrieverSpec, described: RetrieverDescription) -> RetrieverRecord:
-    """Records an isolated retriever from its own description, since its code is in the sandbox."""
-    return RetrieverRecord(
-        name=spec.name,
-        params=_plain(redact_in({**described.params, **spec.params})),
-        version=described.version,
-        files=file_digests(spec),
     )
 
 
@@ -215,7 +204,7 @@ def _files(given: Any) -> Iterator[str]:
             yield from map(str, files_of(one))
 
 
-def _plain(params: object) -> Params:
+def plain_params(params: object) -> Params:
     """Converts parameters to JSON values, sorted by name."""
     import orjson
 

@@ -68,7 +68,9 @@ class Rates:
 def measured(dataset: Dataset, n: int) -> Rates:
     """Index and search the first of n shards."""
     place = DatasetLocation.of(dataset)
-    piece = BlindedCorpus(dataset, 0, 0).corpus.pieces(n)[0]
+    from harness.extensions.cluster.corpus_shards import split_corpus
+
+    piece = split_corpus(BlindedCorpus(dataset, 0, 0).corpus, n)[0]
     before = set(indexes().glob("bm25-*"))
     shard = Shard(RetrieverSpec("bm25"), 0, 1, place, piece)
     start = time.process_time()

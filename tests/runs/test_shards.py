@@ -18,6 +18,7 @@ from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.datasets.remote_store import VARIABLE, DatasetLocation
 from harness.errors import UsageError
+from harness.extensions.cluster.corpus_shards import corpus_over, split_corpus
 from harness.extensions.cluster.shards import (
     Shard,
     ShardAnswer,
@@ -43,7 +44,7 @@ def in_shards(
 ) -> list[Result]:
     """What n shards find together, as on a cluster."""
     place = DatasetLocation.of(dataset)
-    pieces = BlindedCorpus(dataset, 0, 0).corpus.pieces(n)
+    pieces = split_corpus(BlindedCorpus(dataset, 0, 0).corpus, n)
     shards = [Shard(builds, 0, 3, place, piece) for piece in pieces]
     statistics = add_statistics([_good(shard.statistics(questions)) for shard in shards])
     return merge_answers([_good(shard.search(questions, k, statistics)) for shard in shards], k)
@@ -117,11 +118,11 @@ def test_merging_keeps_the_best_and_of_equal_ones_the_first(
 def test_pieces_are_the_corpus_cut_and_nothing_is_shown_that_was_hidden(data: Path) -> None:
     dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
     corpus = BlindedCorpus(dataset, 0, 0).corpus
-    pieces = corpus.pieces(7)
+    pieces = split_corpus(corpus, 7)
     place = DatasetLocation.of(dataset)
     seen: dict[int, Any] = {}
     for piece in pieces:
-        own = piece.corpus.over(place.documents(piece.low, piece.high))
+        own = corpus_over(piece, place.documents(piece.low, piece.high))
         assert len(own) == len(piece.positions)
         seen |= dict(zip(piece.positions.tolist(), own, strict=True))
         assert len(pieces) == len({p.corpus.fingerprint() for p in pieces})

@@ -27,7 +27,8 @@ from harness.records.run import RunRecord
 from harness.records.scores import ProtocolResult, ScoreReport
 from harness.records.submission import Submission, read_submission
 from harness.runfiles.arrow import read_parquet
-from harness.runs.folder.consistency import check_counts, check_means, check_report
+from harness.runs.folder.consistency import check_means, check_report
+from harness.runs.folder.run_folder import check_counts
 
 RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec")
 _SETTINGS = ("version", "threshold", "ks", "requested", "matching", "interval_bases", "checksums")

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from harness.datasets.remote_store import VARIABLE, DatasetLocation
 from harness.errors import HarnessError, UsageError, WorkerDiedError
+from harness.extensions.cluster.corpus_shards import split_corpus
 from harness.extensions.cluster.shards import (
     Shard,
     add_reports,
@@ -405,7 +406,7 @@ class Shards:
         import ray
 
         self.close()
-        for piece in corpus.pieces(self._n):
+        for piece in split_corpus(corpus, self._n):
             # Keep a reference, because a restarted shard loads its piece again.
             held = [put_object((*self._given, piece))], self._told
             self._crew.append((self._cluster.remote.remote(), held))

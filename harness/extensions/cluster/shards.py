@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from harness.datasets.remote_store import DatasetLocation
 from harness.errors import HarnessError
+from harness.extensions.cluster.corpus_shards import CorpusShard, corpus_over
 from harness.io.plugins import FAILURES
 from harness.records.run import Params
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result, Retriever
-from harness.retrievers.corpus import CorpusShard
 from harness.retrievers.outputs import in_order, in_range, ranked_result, scores_of
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.usage import COUNTS
@@ -117,7 +117,7 @@ class Shard:
             builds = self._builds
             retriever = builds.build(self._seed) if isinstance(builds, RetrieverSpec) else builds
             documents = self._place.documents(self._piece.low, self._piece.high)
-            calls.index(retriever, self._piece.corpus.over(documents))
+            calls.index(retriever, corpus_over(self._piece, documents))
             self._retriever = retriever
         return self._retriever
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from harness.datasets.registry import open_dataset
 from harness.datasets.remote_store import DatasetLocation
+from harness.extensions.cluster.corpus_shards import split_corpus
 from harness.extensions.cluster.shards import Shard, add_statistics, can_be_cut, merge_answers
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
@@ -41,7 +42,7 @@ def _scores(spec: RetrieverSpec, n: int) -> list[dict[int, float]]:
     view, place = BlindedCorpus(dataset, 0, 0), DatasetLocation.of(dataset)
     asked = np.flatnonzero(dataset.query_haystack == 0)[:_QUESTIONS]
     questions = [view.question(int(query)) for query in asked]
-    shards = [Shard(spec, 0, 1, place, piece) for piece in view.corpus.pieces(n)]
+    shards = [Shard(spec, 0, 1, place, piece) for piece in split_corpus(view.corpus, n)]
     try:
         statistics = add_statistics([_checked(shard.statistics(questions)) for shard in shards])
         k = len(view.corpus)

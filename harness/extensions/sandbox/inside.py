@@ -13,17 +13,9 @@ import sys
 from typing import IO, Any
 
 from harness.errors import HarnessError, ResponseMismatchError, UsageError
-from harness.io.plugins import FAILURES, exit_if_forked
-from harness.io.records import convert
-from harness.retrievers import calls
-from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import Corpus, Question, Retriever
-from harness.retrievers.outputs import ranked_result
-from harness.retrievers.rate_limit import rate_limit
-from harness.retrievers.registry import RetrieverSpec
-from harness.retrievers.timing import Clock, timed
-from harness.runs import messages
-from harness.runs.messages import (
+from harness.extensions.sandbox import messages
+from harness.extensions.sandbox.corpus_stream import read_corpus
+from harness.extensions.sandbox.messages import (
     BuildRequest,
     Ended,
     Failed,
@@ -37,6 +29,15 @@ from harness.runs.messages import (
     SearchReply,
     SearchRequest,
 )
+from harness.io.plugins import FAILURES, exit_if_forked
+from harness.io.records import convert
+from harness.retrievers import calls
+from harness.retrievers.baselines import is_oracle
+from harness.retrievers.contract import Question, Retriever
+from harness.retrievers.outputs import ranked_result
+from harness.retrievers.rate_limit import rate_limit
+from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.timing import Clock, timed
 from harness.runs.provenance import retriever_record
 from harness.runs.worker_state import close_quietly, plain_report, trace
 
@@ -83,7 +84,7 @@ class _SandboxState:
             self.retriever = spec.build(message.seed)
             return _description(spec, self.retriever)
         if isinstance(message, IndexRequest):
-            corpus = Corpus.received(self._asked)
+            corpus = read_corpus(self._asked)
             with timed(Clock()) as clock:
                 calls.index(self.retriever, corpus)
             return Indexed(seconds=clock.seconds)

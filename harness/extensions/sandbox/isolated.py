@@ -22,13 +22,9 @@ from typing import Any, TypeVar
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import home
 from harness.errors import ResponseMismatchError, RunError, UsageError
-from harness.extensions.sandbox.sandbox import Sandbox, find
-from harness.io.records import convert
-from harness.records.run import Params, RetrieverRecord
-from harness.retrievers.contract import Corpus, Hit, Question, Result
-from harness.retrievers.registry import RetrieverSpec
-from harness.runs import messages
-from harness.runs.messages import (
+from harness.extensions.sandbox import messages
+from harness.extensions.sandbox.corpus_stream import write_corpus
+from harness.extensions.sandbox.messages import (
     BuildRequest,
     Ended,
     Failed,
@@ -43,7 +39,13 @@ from harness.runs.messages import (
     SearchReply,
     SearchRequest,
 )
-from harness.runs.provenance import file_digests, isolated_record
+from harness.extensions.sandbox.sandbox import Sandbox, find
+from harness.io.masking import redact_in
+from harness.io.records import convert
+from harness.records.run import Params, RetrieverRecord
+from harness.retrievers.contract import Corpus, Hit, Question, Result
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.provenance import file_digests, plain_params
 from harness.runs.request import IsolatedSpec
 from harness.runs.worker_state import ProcessRetriever, RemoteCallError
 
@@ -74,7 +76,13 @@ class Isolation(IsolatedSpec):
 
     def record(self) -> RetrieverRecord:
         """Returns the record of the retriever, as described inside the sandbox."""
-        return isolated_record(self, self.described)
+        described = self.described  # by itself, since its code is in the sandbox
+        return RetrieverRecord(
+            name=self.name,
+            params=plain_params(redact_in({**described.params, **self.params})),
+            version=described.version,
+            files=file_digests(self),
+        )
 
 
 def isolation(
@@ -235,7 +243,7 @@ class Isolated(ProcessRetriever):
         try:
             process.stdin.write(messages.dump(request))
             if corpus is not None:
-                corpus.send(process.stdin)
+                write_corpus(corpus, process.stdin)
             process.stdin.flush()
             runner = parent_process()  # of a worker
             if runner is not None and runner.sentinel in wait([waits, runner.sentinel]):

@@ -29,9 +29,8 @@ from harness.records.submission import Submission, read_submission
 from harness.runfiles.arrow import read_parquet
 from harness.runfiles.rankings import best_first
 from harness.runfiles.readers import read_rankings
-from harness.runs.folder.consistency import count_queries
 from harness.runs.folder.imported import ImportOptions, import_rankings
-from harness.runs.folder.run_folder import RunFolder, write_record
+from harness.runs.folder.run_folder import RunFolder, count_queries, write_record
 from harness.runs.folder.score_folder import score_run
 from harness.scoring.protocols import Choices
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import UsageError
-from harness.records.run import QueryCounts, RunRecord
+from harness.records.run import RunRecord
 from harness.records.scores import ProtocolResult, ScoreReport, SliceColumns
 from harness.schema import Ability
 
@@ -23,25 +23,6 @@ Floats = npt.NDArray[np.float64]
 
 _TOLERANCE = 1e-9
 _CATEGORY = "category:"
-
-
-def count_queries(table: pa.Table) -> QueryCounts:
-    """Counts the rows of queries.parquet by their outcome."""
-    n = len(table)
-    failed, abstained = (pc.sum(table[name]).as_py() or 0 for name in ("failed", "abstained"))
-    return QueryCounts(asked=n, answered=n - failed, failed=failed, abstained=abstained)
-
-
-def check_counts(folder: Path, record: RunRecord, table: pa.Table) -> None:
-    """Checks that queries.parquet has the queries that run.json counts."""
-    counted, stated = count_queries(table), record.queries
-    for name in ("asked", "failed", "abstained"):
-        found, expected = getattr(counted, name), getattr(stated, name)
-        if found != expected:
-            raise UsageError(
-                f"{folder / 'queries.parquet'}: has {found} queries {name}, but run.json says "
-                f"{expected}"
-            )
 
 
 def check_report(folder: Path, record: RunRecord | None, report: ScoreReport) -> None:

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset
@@ -42,7 +43,7 @@ from harness.io.checksums import (
 )
 from harness.io.masking import redact_in
 from harness.io.records import ChecksummedRecord, convert, to_plain
-from harness.records.run import DatasetRef, EmptyHaystacks, RunRecord
+from harness.records.run import DatasetRef, EmptyHaystacks, QueryCounts, RunRecord
 from harness.records.scores import ScoreReport
 from harness.runfiles.arrow import read_parquet
 from harness.runs.folder.run_state import OWN_ANSWERS, RUN_AGAIN, RUN_RECORD, require_run
@@ -93,8 +94,6 @@ class RunFolder:
     def queries(self) -> pa.Table | None:
         """queries.parquet; None for an imported run without it. Raises UsageError as `rankings`,
         and if run.json has other counts."""
-        from harness.runs.folder.consistency import check_counts
-
         path = check_file(self.path / "queries.parquet", self.record, RUN_AGAIN)
         if not path.is_file():
             return None
@@ -106,6 +105,25 @@ class RunFolder:
     def said(self) -> Path:
         """The system's own answers; may not exist. Raises UsageError as `rankings`."""
         return check_file(self.path / OWN_ANSWERS, self.record, RUN_AGAIN)
+
+
+def count_queries(table: pa.Table) -> QueryCounts:
+    """Counts the rows of queries.parquet by their outcome."""
+    n = len(table)
+    failed, abstained = (pc.sum(table[name]).as_py() or 0 for name in ("failed", "abstained"))
+    return QueryCounts(asked=n, answered=n - failed, failed=failed, abstained=abstained)
+
+
+def check_counts(folder: Path, record: RunRecord, table: pa.Table) -> None:
+    """Checks that queries.parquet has the queries that run.json counts."""
+    counted, stated = count_queries(table), record.queries
+    for name in ("asked", "failed", "abstained"):
+        found, expected = getattr(counted, name), getattr(stated, name)
+        if found != expected:
+            raise UsageError(
+                f"{folder / 'queries.parquet'}: has {found} queries {name}, but run.json says "
+                f"{expected}"
+            )
 
 
 def write_record(folder: Path, record: RunRecord) -> None:

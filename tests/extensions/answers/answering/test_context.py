@@ -22,8 +22,7 @@ from harness.extensions.answers.answering.templates import (
 )
 from harness.records.answers import BASELINES
 from harness.runfiles.readers import read_rankings
-from harness.runs.folder.consistency import count_queries
-from harness.runs.folder.run_folder import RunFolder, write_record
+from harness.runs.folder.run_folder import RunFolder, count_queries, write_record
 from harness.scoring.tokens import text_tokens
 
 
