@@ -24,17 +24,17 @@ Line = tuple[str, str]
 
 def notes(record: RunRecord) -> list[str]:
     """Returns notes on results that the harness changed, and on what approximate search missed."""
-    k, said = record.settings.k, record.notes
-    told = (
-        (said.documents_beyond_k, f"results beyond k = {k} were left out"),
-        (said.padding, "places of answers held -1, for nothing, and were left out"),
-        (said.duplicate_documents, "documents stood in their ranking before and were left out"),
-        (said.scores_dropped, "answers lost their scores, as others had none"),
+    k, counts = record.settings.k, record.notes
+    changes = (
+        (counts.documents_beyond_k, f"results after rank k = {k} were removed"),
+        (counts.padding, "results were -1, which means no document, and were removed"),
+        (counts.duplicate_documents, "repeated documents in a ranking were removed"),
+        (counts.scores_dropped, "rankings lost their scores, because others have none"),
     )
     found = [*_published(record)]
-    found += [f"{n} {text}" for n, text in told if n]
+    found += [f"{n} {text}" for n, text in changes if n]
     if record.hits is not None and (beyond := record.hits.documents_beyond_k):
-        found.append(f"{beyond} documents of texts stood beyond k = {k} and were left out")
+        found.append(f"{beyond} documents resolved from texts after rank k = {k} were removed")
     return found + _approximate(record)
 
 
@@ -47,18 +47,18 @@ def _published(record: RunRecord) -> Iterator[str]:
         from harness.runfiles.run_formats import run_format
 
         others = [name for name in run_format(about.format).rankings if name != about.ranking]
-        more = f"; it holds {', '.join(others)} too (--ranking)" if others else ""
-        yield f"{about.ranking} of {about.file}, in the form {about.format}{more}"
+        more = f"; it also contains {', '.join(others)} (--ranking)" if others else ""
+        yield f"scored {about.ranking} of {about.file}, format {about.format}{more}"
     if not isinstance(about, PublishedFile | ImportedFile):
         return
     asked, queries = about.asked, about.queries
     if asked is not None and queries is not None and asked < queries:
         zero = record.queries.asked > asked
-        scored = "the others count 0" if zero else "scores are over those"
+        scored = "the others count as 0" if zero else "only these are scored"
         within = ""
         if isinstance(about, PublishedFile) and about.haystacks_asked < about.haystacks < queries:
             within = f", in {about.haystacks_asked} of {about.haystacks} haystacks"
-        yield f"{asked} of {queries} questions{within} stand in the file: {scored}"
+        yield f"the file contains {asked} of {queries} questions{within}: {scored}"
 
 
 def _approximate(record: RunRecord) -> list[str]:
@@ -72,8 +72,8 @@ def _approximate(record: RunRecord) -> list[str]:
         n = sum(one.checked_questions for one in own)
         kept = sum(one.checked_questions * one.recall_of_exact for one in own) / n
         said.append(
-            f"search by {search} found {kept:.1%} of the documents of exact search, for the first "
-            f"{n} questions; built in {sum(one.build_seconds for one in own):.1f} s"
+            f"{search} found {kept:.1%} of the documents of exact search (first {n} questions); "
+            f"built in {sum(one.build_seconds for one in own):.1f} s"
         )
     return said
 
@@ -88,7 +88,7 @@ def hits(report: ScoreReport) -> Line | None:
     ways = ", ".join(f"{count / n:.1%} by {way}" for way, count in by_method.items())
     text = f"{n} texts returned; resolved {ways or 'none'}" if n else "no text was returned"
     if lost := found.by_method.get("none"):
-        text += f"; {lost / n:.1%} could not be"
+        text += f"; {lost / n:.1%} not resolved"
     if found.unmeasurable_queries:
         text += f"; {count_of(found.unmeasurable_queries, 'questions')} not measurable"
     if found.matched_by_text:
@@ -114,11 +114,11 @@ def usage(record: RunRecord) -> Line | None:
         if used.usd is not None:
             said.append(f"{format_usd(used.usd)} USD")
         if used.usd_per_1000_queries is not None:
-            said.append(f"{format_usd(used.usd_per_1000_queries)} USD a thousand questions")
+            said.append(f"{format_usd(used.usd_per_1000_queries)} USD per 1,000 questions")
         parts.append(f"{name} {', '.join(said) or 'nothing'}")
-    text = f"{'; '.join(parts)}; as the system counts"
+    text = f"{'; '.join(parts)}; as counted by the system"
     if n := record.cut_off_attempts:
-        text += f", without what was under way when {count_of(n, 'attempts')} ended"
+        text += f", without the calls cut off in {count_of(n, 'attempts')}"
     return ("cost", text) if parts else None
 
 
@@ -154,52 +154,51 @@ _OTHERS = (
 
 
 def head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
-    """Formats the lines above a table: the system, the data, and the number of queries."""
+    """Formats the lines above a table: the system, the data, the queries and the protocol."""
     from harness.datasets.manifest import IDS_ONLY
-    from harness.scoring.scores import depth_message
+    from harness.scoring.scores import dataset_labels, depth_message, main_protocol
 
     d, q = report.dataset, report.queries
     given = record.retriever.params
-    shown = ", ".join(f"{k}={v}" for k, v in given.items()) if params else ""
     system = record.retriever.name
     name = f"{record.name} ({system})" if record.name else system
+    main = main_protocol(report.protocols)
     lines = [
-        f"{name}{f' ({shown})' if shown else ''} on {d.name}, {d.granularity}, {d.text} text, "
-        f"{d.split}",
-        count_of(q.asked, "queries")
+        f"{name} on {d.name}  {dataset_labels(d)}  queries={q.asked}"
         + (f" of {q.in_dataset}" if q.asked != q.in_dataset else "")
-        + f", {q.failed} failed"
-        + _silent(q.without_ranking, report.missing, own_run=record.measured is not None)
-        + f"; {depth_message(report.returned, report.depth, requested=record.executed)}"
-        + f"; data {d.fingerprint[:8]}"
+        + f"  failed={q.failed}"
+        + _empty(q.without_ranking, report.missing, own_run=record.measured is not None),
+        depth_message(report.returned, report.depth, requested=record.executed),
+        (f"protocol={main.name}  " if main else "")
+        + f"data={d.fingerprint[:8]}"
         + (" (NOT the published files)" if d.published_files is False else ""),
     ]
+    if given and params:
+        lines.insert(1, "parameters: " + ", ".join(f"{k}={v}" for k, v in given.items()))
     if empty := record.empty_haystacks:
-        lines.append(
-            f"in {empty.n} of {empty.total} haystacks all queries were answered with nothing"
-        )
+        lines.append(f"in {empty.n} of {empty.total} haystacks no query returned a document")
     if record.retriever.sees_gold_labels:
-        lines.append("this retriever is shown the answer key")
+        lines.append("this retriever is given the gold labels: a reference, not a competitor")
     if d.text == IDS_ONLY:
         lines.append(
-            "ids alone, no texts: what is no evidence is taken for another document of the "
-            "haystack, and there is no random baseline and no prompt cost"
+            "the dataset has ids only, no texts: unknown ids count as other documents of the "
+            "haystack; there is no random baseline and no prompt cost"
         )
     elif report.unknown_documents:
         lines.append(
             f"{report.unknown_documents} returned documents are not in the haystack of their query"
         )
     if d.excludes_own_document:
-        lines.append("documents whose id equals the query's are left out, as BEIR does")
+        lines.append("excluded documents whose id equals the query's, as BEIR does")
     return "\n".join(lines)
 
 
-def _silent(n: int, missing: str, *, own_run: bool) -> str:
-    """Describes queries without a ranking; a run file does not show why they have none."""
+def _empty(n: int, missing: str, *, own_run: bool) -> str:
+    """Counts queries without a ranking; a run file does not show why they have none."""
     if not n:
         return ""
-    how = "left out" if missing == "skip" else "counted 0"
-    return f", {n} returned nothing" if own_run else f", {n} without a ranking ({how})"
+    how = "excluded" if missing == "skip" else "counted as 0"
+    return f"  empty={n}" if own_run else f"  missing={n} ({how})"
 
 
 def ties_line(metric: str, result: MetricResult, least: float) -> str:
@@ -222,10 +221,11 @@ def semantic(found: SemanticResult) -> str:
 
 
 def excluded_line(protocol: ProtocolResult) -> str:
-    """Describes what the table excludes, by reason; empty if nothing."""
-    out = protocol.excluded.items()
-    left = "; ".join(f"{n} {reason}" for reason, n in out if not reason.startswith("not asked"))
-    return f"\nnot in this table: {left}" if left else ""
+    """Describes the queries that a table excludes, by reason; empty if none."""
+    from harness.scoring.scores import excluded_message
+
+    found = {why: n for why, n in protocol.excluded.items() if not why.startswith("not asked")}
+    return f"\n{excluded_message(found)}" if found else ""
 
 
 def interval_range(interval: Interval | None) -> str:

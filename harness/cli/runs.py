@@ -198,6 +198,7 @@ def call_show(options: argparse.Namespace) -> int:
     from harness.runs.folder.listing import describe_run
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.run_state import RunStore
+    from harness.scoring.scores import dataset_labels
 
     folder = run_folder(options, options.run)
     record = RunFolder(folder).record
@@ -218,8 +219,7 @@ def call_show(options: argparse.Namespace) -> int:
         "version": retriever.version,
         "revision": retriever.revision,
         "files": ", ".join(f"{k} {v[:12]}" for k, v in retriever.files.items()),
-        "dataset": f"{dataset.name}, {dataset.granularity}, {dataset.text} text, "
-        f"{dataset.split}, data {dataset.fingerprint[:8]}",
+        "dataset": f"{dataset.name}  {dataset_labels(dataset)}  data={dataset.fingerprint[:8]}",
         "state": f"{_state(about)}{about.reason and ': '}{about.reason}",
         "main number": f"{about.metric} {about.value:.4f}" if about.value is not None else None,
         "finished": record.finished,

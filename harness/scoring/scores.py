@@ -7,7 +7,7 @@ interval, random baseline, upper bound and signature. This module provides looku
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -21,6 +21,9 @@ from harness.schema import Ability
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from harness.records.run import DatasetRef
+    from harness.records.scores import ScoredDataset
 
 MAIN = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
 """Main metrics, shown in one line if they were scored."""
@@ -205,17 +208,37 @@ def main_metrics(
 
 
 def depth_message(returned: ReturnedStats | None, depth: int, *, requested: bool) -> str:
-    """Describes the depth of the rankings: `100 documents deep` if none is shorter.
+    """Describes the number of returned documents per query.
 
     `requested`: `depth` is the requested depth. For imported rankings it is unknown, and `depth`
     is the largest depth of any of them.
     """
+    asked = f"{'requested' if requested else 'max'} {depth}"
     if returned is None:
-        return f"at most {depth} documents deep"
-    if not returned.shorter:
-        return f"{depth} documents deep"
-    asked = "asked" if requested else "at most"
-    return f"{figures(returned, 'documents deep')}, of {depth} {asked}"
+        return f"returned no documents ({asked})"
+    if returned.min == depth:
+        return f"returned {depth} documents per query"
+    least = f"min {returned.min}{'' if returned.shorter else ' = whole haystack'}"
+    return f"returned {returned.mean:.1f} documents per query on average ({least}, {asked})"
+
+
+def dataset_labels(d: ScoredDataset | DatasetRef) -> str:
+    """Formats the form of a dataset as `granularity=turn  text=official  split=test`."""
+    return f"granularity={d.granularity}  text={d.text}  split={d.split}"
+
+
+_EXCLUDED = {
+    "no evidence in the answer key": "without relevant documents",
+    "no answer exists (abstention)": "unanswerable",
+    "no judgement": "without a judgement",
+    "no ranking in the run": "without a ranking",
+}
+
+
+def excluded_message(excluded: Mapping[str, int]) -> str:
+    """Describes the queries that are excluded from means, by the reasons in scores.json."""
+    reasons = (f"{n} {_EXCLUDED.get(reason, reason)}" for reason, n in excluded.items())
+    return f"excluded queries: {'; '.join(reasons)}"
 
 
 def unreached_message(returned: ReturnedStats | None, metrics: Iterable[str] | None = None) -> str:
@@ -229,12 +252,8 @@ def unreached_message(returned: ReturnedStats | None, metrics: Iterable[str] | N
         cutoffs = [cutoff for cutoff in cutoffs if str(cutoff) in cuts]
     if returned is None or not cutoffs:
         return ""
+    exceed = "exceeds" if len(cutoffs) == 1 else "exceed"
     return (
-        f"k = {', '.join(map(str, cutoffs))}: beyond what came ({figures(returned, 'documents')}; "
-        "over a tenth of the rankings end before k)"
+        f"k = {', '.join(map(str, cutoffs))} {exceed} the number of documents returned for more "
+        "than 10% of queries"
     )
-
-
-def figures(returned: ReturnedStats, what: str) -> str:
-    """Formats as `6.5 documents on average, 5 at least`."""
-    return f"{returned.mean:.1f} {what} on average, {returned.min} at least"

@@ -57,7 +57,7 @@ def test_causes_by_ability_places_worst_queries_and_examples_are_printed(
     said = harness("analyze", run)
     assert said.status == 0
     assert (
-        f"{len(missed)} of {len(evidence)} pieces of evidence are not in the top 10, "
+        f"{len(missed)} of {len(evidence)} evidence items are not in the top 10, "
         f"in {len({piece.query for piece in missed})} of {with_evidence} queries"
     ) in said.out
     table = [line.split() for line in said.out.splitlines()]
@@ -165,7 +165,7 @@ def test_a_run_in_which_nothing_is_missed_says_so(
     said = harness("analyze", sample_run("oracle"))
     assert said.status == 0
     pieces = len(sample.qrels().query)
-    assert f"\n0 of {pieces} pieces of evidence are not in the top 10" in said.out
+    assert f"\n0 of {pieces} evidence items are not in the top 10" in said.out
 
 
 @pytest.mark.extensions

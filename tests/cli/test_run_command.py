@@ -48,8 +48,8 @@ def test_the_full_table_is_by_ability_and_says_where_the_files_are(
     said = harness(*BM25, "--k", 50, "--full")
     assert (said.status, said.err) == (0, "")
     lines = said.out.splitlines()
-    assert lines[0].startswith("bm25 (")
-    assert "on sample, turn, official text, test" in lines[0]
+    assert lines[0].startswith("bm25 on sample  granularity=turn  text=official  split=test  ")
+    assert lines[1].startswith("parameters: b=0.75, ")
     rows = {line.split()[0]: line.split() for line in lines if line}
     for ability in ("lookup", "multi-hop", "temporal", "knowledge-update", "all", "random"):
         assert ability in rows
@@ -81,7 +81,7 @@ def test_failed_queries_are_counted_and_the_status_says_so(
     assert f"queries failed and count 0; see results/{folder}/errors.jsonl" in said.err
     failed = len((tmp_path / "results" / folder / "errors.jsonl").read_text().splitlines())
     assert 0 < failed < 20
-    assert f"{sample.n_queries} queries, {failed} failed" in said.out
+    assert f"queries={sample.n_queries}  failed={failed}" in said.out
     # The means are over all queries that were asked; those over the answered ones are beside them.
     rows = {line[:15].strip(): line[15:].split() for line in said.out.splitlines()}
     assert int(rows["all"][0]) == with_evidence

@@ -185,9 +185,9 @@ def test_a_query_without_a_ranking_counts_nothing_or_is_left_out(
     assert cells[0][0] < cells[1][0]
     # What is printed says which it was; the run holds nothing for what has no evidence.
     without = sample.n_queries - with_evidence + 1
-    for missing, said in (("zero", "counted 0"), ("skip", "left out")):
+    for missing, said in (("zero", "counted as 0"), ("skip", "excluded")):
         told = harness("score", file, "--dataset", "sample", "--missing", missing)
-        assert f", {without} without a ranking ({said}); " in told.out
+        assert f"  missing={without} ({said})\n" in told.out
 
 
 WRONG: list[tuple[str, bytes, str]] = [
@@ -320,7 +320,7 @@ def test_own_documents_of_a_beir_run_file_are_left_out_and_that_is_said(
     (tmp_path / "run.trec").write_text(run)
     told = harness("score", "run.trec", "--dataset", "beir/arguana", "--source", files)
     assert told.status == 0
-    assert "documents whose id equals the query's are left out, as BEIR does" in told.out
+    assert "excluded documents whose id equals the query's, as BEIR does" in told.out
     (scores,) = (tmp_path / "results").glob("*/scores.json")
     found = _values(orjson.loads(scores.read_bytes()))
     assert found["trec", "passage", "all", "mrr@1"] == (1.0, 3)

@@ -168,7 +168,7 @@ def test_failed_recalls_are_left_out_and_counted(
     failed = {"query_id": events[0]["query_id"], "error": "timeout"}
     path = write(tmp_path / "log.jsonl", [failed, *events[1:]])
     said = harness("score", path, "--log", "--dataset", "sample")
-    assert f"{sample.n_queries} queries, 1 failed" in said.out
+    assert f"queries={sample.n_queries}  failed=1" in said.out
 
 
 def test_ids_of_something_else_are_refused(

@@ -33,4 +33,4 @@ def test_a_package_of_another_version_is_installed_there_and_used(tmp_path: Path
     params = ("--param", "venv=theirs", "--param", program)
     command = ("-m", "harness", "run", "--dataset", "sample", "--retriever", "command", *params)
     printed = succeeded(sys.executable, *command, cwd=tmp_path, HARNESS_HOME=str(tmp_path / "home"))
-    assert "321 queries, 0 failed" in printed
+    assert "queries=321  failed=0" in printed

@@ -23,15 +23,17 @@ def stats(returned: list[int], size: int = 1000, own: bool = False) -> ReturnedS
     return found
 
 
-def test_rankings_of_all_that_was_asked_for_are_that_deep() -> None:
+def test_the_message_on_rankings_of_full_depth_is_the_number_of_documents() -> None:
     found = stats([100, 100])
-    assert depth_message(found, 100, requested=True) == "100 documents deep"
+    assert depth_message(found, 100, requested=True) == "returned 100 documents per query"
     assert not unreached_message(found)
 
 
 def test_a_whole_haystack_is_not_short() -> None:
     found = stats([12, 12], size=12)
-    assert depth_message(found, 100, requested=True) == "100 documents deep"
+    assert depth_message(found, 100, requested=True) == (
+        "returned 12.0 documents per query on average (min 12 = whole haystack, requested 100)"
+    )
     assert not unreached_message(found)
 
 
@@ -44,12 +46,12 @@ def test_the_query_s_own_document_may_have_taken_a_place() -> None:
 def test_a_message_names_every_cut_off_beyond_the_returned_documents() -> None:
     found = stats([5, 6, 7, 8])
     assert depth_message(found, 100, requested=True) == (
-        "6.5 documents deep on average, 5 at least, of 100 asked"
+        "returned 6.5 documents per query on average (min 5, requested 100)"
     )
-    assert depth_message(found, 100, requested=False).endswith("of 100 at most")
+    assert depth_message(found, 100, requested=False).endswith("(min 5, max 100)")
     assert found.unreached_cutoffs == [10, 100]
-    assert unreached_message(found).startswith("k = 10, 100: beyond what came")
-    assert unreached_message(found, ["ndcg@10", "mrr"]).startswith("k = 10: ")
+    assert unreached_message(found).startswith("k = 10, 100 exceed the number of documents")
+    assert unreached_message(found, ["ndcg@10", "mrr"]).startswith("k = 10 exceeds ")
     assert not unreached_message(found, ["recall@5", "recall@1"])
 
 
@@ -59,8 +61,8 @@ def test_a_tenth_of_the_rankings_may_be_short_before_a_cut_off_is_beyond_them() 
     assert stats([3] + 9 * [100]).shorter == 1, "the head says it all the same"
 
 
-def test_a_run_that_returned_nothing_is_said_to_be_at_most_that_deep() -> None:
-    assert depth_message(None, 100, requested=True) == "at most 100 documents deep"
+def test_the_message_on_a_run_that_returned_nothing_says_so() -> None:
+    assert depth_message(None, 100, requested=True) == "returned no documents (requested 100)"
     assert not unreached_message(None)
 
 
@@ -75,4 +77,4 @@ def test_queries_that_failed_abstained_or_got_nothing_are_not_counted(tmp_path: 
     assert report.returned == ReturnedStats(
         rankings=1, mean=7.0, min=7, shorter=1, unreached_cutoffs=[10]
     )
-    assert any(said.startswith("k = 10: beyond what came") for said in report.warnings)
+    assert any(said.startswith("k = 10 exceeds the number") for said in report.warnings)

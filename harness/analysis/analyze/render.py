@@ -22,6 +22,7 @@ from harness.records.scores import MetricResult
 from harness.runs.folder.run_folder import RunFolder
 from harness.schema import Ability
 from harness.scoring.matching.matcher import by_query, expand, read_hits
+from harness.scoring.scores import dataset_labels, excluded_message
 
 WORST = 10
 """Number of queries in the table of the worst."""
@@ -113,18 +114,17 @@ def _signatures(analysis: Analysis) -> str:
 
 
 def _head(analysis: Analysis) -> str:
-    d, k = analysis.dataset, analysis.k
-    total, missed = sum(analysis.pieces.values()), len(analysis.missed)
+    d, k, total = analysis.dataset, analysis.k, sum(analysis.pieces.values())
     lines = [
-        f"{analysis.system} on {d.name}, {d.granularity}, {d.text} text, {d.split}; "
-        f"{analysis.depth_message}; data {d.fingerprint[:8]}",
-        f"{missed:,} of {total:,} pieces of evidence are not in the top {k}, in "
+        f"{analysis.system} on {d.name}  {dataset_labels(d)}  data={d.fingerprint[:8]}",
+        analysis.depth_message,
+        f"{len(analysis.missed):,} of {total:,} evidence items are not in the top {k}, in "
         f"{len(analysis.queries):,} of {analysis.scored:,} queries",
     ]
     if results := analysis.results.get("all"):
         lines.append(", ".join(f"{metric} {_number(one)}" for metric, one in results.items()))
     if left := analysis.excluded:
-        lines.append("not looked at: " + "; ".join(f"{n} {reason}" for reason, n in left.items()))
+        lines.append(excluded_message(left))
     return "\n".join(lines)
 
 
@@ -146,7 +146,7 @@ def _causes(analysis: Analysis) -> str:
     of = [sum(by_ability[ability].values()) for ability in abilities]
     rows.append(["missed", *map(_count, of), _count(missed), "100%"])
     pieces = list(analysis.pieces.values())
-    rows.append(["pieces of evidence", *map(_count, pieces), _count(sum(pieces)), ""])
+    rows.append(["evidence items", *map(_count, pieces), _count(sum(pieces)), ""])
     headers = [f"missed at k = {analysis.k}", *abilities, "all", "share"]
     if len(abilities) == 1:  # the same column twice
         rows = [[row[0], *row[2:]] for row in rows]

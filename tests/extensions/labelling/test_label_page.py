@@ -271,7 +271,7 @@ def test_two_people_label_by_keyboard_and_nothing_is_lost(
             timeout=HANGS,
         )
         assert (done.returncode, done.stderr) == (0, "")
-    assert "3 queries, 0 failed" in done.stdout
+    assert "queries=3  failed=0" in done.stdout
 
 
 @pytest.mark.browser

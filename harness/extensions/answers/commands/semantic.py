@@ -152,8 +152,9 @@ def _below(found: SemanticResult, versus: SemanticVersusIds | None) -> list[str]
         if note := versus.pearson.note:
             lines.append(f"correlation over {versus.pearson.cluster_by}: {note}")
     if found.excluded:
-        said = (f"{count} {reason}" for reason, count in found.excluded.items())
-        lines.append(f"not in this table: {'; '.join(said)}")
+        from harness.scoring.scores import excluded_message
+
+        lines.append(excluded_message(found.excluded))
     lines.append(found.description)
     return lines
 
