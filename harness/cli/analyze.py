@@ -1,7 +1,7 @@
-"""Say why a run missed what it missed.
+"""Classify why a run missed evidence.
 
-Give every piece of evidence that is not in the top k one cause, by stated rules (--rules), from the
-rankings, the dataset and its judgements alone.
+Assign one cause to every evidence item that is not in the top k, by fixed rules (--rules), from the
+rankings, the documents and the qrels.
 """
 
 from __future__ import annotations
@@ -39,18 +39,32 @@ class AnalyzeOutput(Output, tag="harness.analyze/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run: its folder or name")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="folder or name of a run")
     add_results(parser)
-    parser.add_argument("--k", type=int, default=10, help="where evidence counts as missed (10)")
-    parser.add_argument("--errata", metavar="FILE", help="corrections to show beside the key")
     parser.add_argument(
-        "--semantic", action="store_true", help="look at meaning too, by MiniLM ([minilm])"
+        "--k", type=int, default=10, help="rank after which evidence counts as missed (default: 10)"
     )
     parser.add_argument(
-        "--examples", type=int, default=3, metavar="N", help="examples, with their texts (3)"
+        "--errata",
+        metavar="FILE",
+        help="file of corrections to the qrels, to compare results with and without them",
     )
-    parser.add_argument("--share", action="store_true", help="leave the dataset's text out")
-    parser.add_argument("--rules", action="store_true", help="print the rules, and nothing else")
+    parser.add_argument(
+        "--semantic",
+        action="store_true",
+        help="also compute semantic similarity with MiniLM (extra: minilm)",
+    )
+    parser.add_argument(
+        "--examples",
+        type=int,
+        default=3,
+        metavar="N",
+        help="number of examples to print, with texts (default: 3)",
+    )
+    parser.add_argument(
+        "--share", action="store_true", help="print ids and numbers only, no texts of the dataset"
+    )
+    parser.add_argument("--rules", action="store_true", help="print the rules and exit")
     add_options(parser, DatasetOptions, only=("plugin", "source"))
     add_output(parser)
 

@@ -1,6 +1,6 @@
-"""List, verify or clear the kept vectors, indexes and replies of models.
+"""List, verify or clear cached vectors, indexes and model responses.
 
-Without a command: the vectors of each model, the indexes, the replies, and their sizes.
+Without a command: list the vectors of each model, the indexes and the responses, with sizes.
 """
 
 from __future__ import annotations
@@ -60,17 +60,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, about, call in (
-        ("list", "the vectors of each model, the indexes, the replies, their sizes", main),
-        ("verify", "read all that is kept, and hold it against its checksums", call_verify),
-        ("clear", "forget the vectors of a model, an index, or all of both; replies", call_clear),
+        ("list", "list vectors, indexes and responses, with sizes", main),
+        ("verify", "check everything in the cache against its checksums", call_verify),
+        ("clear", "delete vectors and indexes, or with --replies model responses", call_clear),
     ):
         one = add_inner(commands, name, about)
         add_output(one)
         if name == "clear":
-            one.add_argument("--model", metavar="NAME", help="its vectors alone")
-            one.add_argument("--index", metavar="NAME", help="this one alone, or a retriever's")
             one.add_argument(
-                "--replies", action="store_true", help="what models replied alone, which was paid"
+                "--model", metavar="NAME", help="delete only the vectors of this model"
+            )
+            one.add_argument(
+                "--index",
+                metavar="NAME",
+                help="delete only this index, or the indexes of a retriever",
+            )
+            one.add_argument(
+                "--replies",
+                action="store_true",
+                help="delete only model responses, which may have cost money",
             )
         one.set_defaults(call=call)
 
@@ -146,7 +154,7 @@ def call_clear(options: argparse.Namespace) -> int:
     from harness.retrievers import index_cache
 
     if "" in (options.model, options.index):
-        raise UsageError("--model and --index need a name; without them all is forgotten")
+        raise UsageError("--model and --index need a name; without them everything is deleted")
     if options.replies and (options.model or options.index):
         raise UsageError("--replies, --model and --index exclude each other; name one of them")
     if options.replies:

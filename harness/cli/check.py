@@ -1,6 +1,7 @@
-"""Check a retriever against the contract.
+"""Check that a retriever follows the contract.
 
-Index and ask small corpora, say what is wrong. Status 1 when a check fails.
+Index and search small corpora with a retriever, and print what is wrong. Exit status 1 if a check
+fails.
 """
 
 from __future__ import annotations
@@ -32,9 +33,15 @@ class CheckOutput(Output, tag="harness.check/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("retriever", metavar="RETRIEVER", help="as for `harness run --retriever`")
     parser.add_argument(
-        "--param", action="append", default=[], metavar="KEY=VALUE", help="for its constructor"
+        "retriever", metavar="RETRIEVER", help="a retriever, as for `harness run --retriever`"
+    )
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="constructor parameter; repeatable",
     )
     add_options(parser, DatasetOptions, only=("plugin",))
     add_output(parser)

@@ -1,8 +1,8 @@
-"""Print what makes a shell complete commands, runs and datasets.
+"""Print a shell completion script.
 
-Print a script for a shell, by argcomplete (the extra `completion`). For bash: eval "$(harness
-completion bash)" in ~/.bashrc; zsh likewise; for fish: harness completion fish >
-~/.config/fish/completions/harness.fish
+Complete commands, options, runs and datasets with argcomplete (extra: completion). For bash:
+eval "$(harness completion bash)" in ~/.bashrc; the same for zsh; for fish: harness completion fish
+> ~/.config/fish/completions/harness.fish
 """
 
 from __future__ import annotations

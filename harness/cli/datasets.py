@@ -1,6 +1,6 @@
 """List, prepare, verify, describe and export datasets.
 
-Without a command: what there is, and what is on this machine.
+Without a command: list all datasets and which of them are on this machine.
 """
 
 from __future__ import annotations
@@ -26,21 +26,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, about, call in (
-        ("prepare", "download (or read --source) and normalise into the cache", call_prepare),
-        ("verify", "check the cached content and raw files against their hashes", call_verify),
-        ("info", "source, licence, counts, and everything that was repaired", call_info),
-        ("export", "write it as BEIR, MTEB, TREC or JSONL files", call_export),
+        (
+            "prepare",
+            "download a dataset, or read --source, and store it in the cache",
+            call_prepare,
+        ),
+        ("verify", "check the cached data and the raw files against their checksums", call_verify),
+        ("info", "print source, licence, counts and corrections", call_info),
+        ("export", "write a dataset as BEIR, MTEB, TREC or JSONL files", call_export),
     ):
         one = add_inner(commands, name, about)
-        one.add_argument("name", metavar="NAME", help="see `harness datasets`")
+        one.add_argument("name", metavar="NAME", help="name of a dataset")
         add_view(one)
         add_output(one)
         if name == "export":
-            one.add_argument("--format", choices=("beir", "mteb", "trec", "jsonl"), required=True)
-            one.add_argument("--out", metavar="FOLDER", required=True)
+            one.add_argument(
+                "--format",
+                choices=("beir", "mteb", "trec", "jsonl"),
+                required=True,
+                help="format of the files",
+            )
+            one.add_argument("--out", metavar="FOLDER", required=True, help="folder to write")
         if name == "prepare":
             one.add_argument(
-                "--name", dest="called", metavar="NAME", help="of your own files: labelled/NAME"
+                "--name",
+                dest="called",
+                metavar="NAME",
+                help="name for your own files, which become the dataset labelled/NAME",
             )
         one.set_defaults(call=call)
 

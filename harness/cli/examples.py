@@ -1,6 +1,6 @@
-"""List the examples, or print where one is.
+"""List the bundled examples, or print the path of one.
 
-Examples that come with the harness: services, stores, A/B tests, CI.
+The examples are files: services, vector stores, A/B tests, CI.
 """
 
 from __future__ import annotations

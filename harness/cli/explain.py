@@ -1,6 +1,7 @@
-"""Say what a signature means.
+"""Explain the parts of a signature.
 
-Every number carries a signature; this takes one apart.
+Every number has a signature with all settings that could change it. Print their meaning, the
+formula of the metric and the rules of the protocol.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class ExplainOutput(Output, tag="harness.explain/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("signature", metavar="SIGNATURE", help="the whole string, in quotes")
+    parser.add_argument("signature", metavar="SIGNATURE", help="a whole signature, in quotes")
     add_output(parser)
 
 

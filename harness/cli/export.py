@@ -1,9 +1,9 @@
-"""Write a run's rankings for other tools.
+"""Write a run's rankings to a file for other tools.
 
-Write a run's rankings as one file: TREC, ir-metadata (TREC after comments that describe the run),
-Parquet, JSON lines, or the log of LongMemEval's scripts; or answers as the hypotheses that these
-judge. The file is written completely or not at all and never overwritten. (`harness datasets
-export` writes documents, queries and judgements.)
+Write the rankings of a run as TREC, ir-metadata (TREC with comments that describe the run), Parquet
+or JSON lines, or as the log that LongMemEval's scripts read; or write answers as the hypotheses that
+its judge reads. An existing file is not overwritten. `harness datasets export` writes documents,
+queries and qrels.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ class ExportOutput(Output, tag="harness.export/1"):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
     parser.add_argument(
-        "run", metavar="RUN", help="its folder or its name; for hypotheses a folder of answers"
+        "run", metavar="RUN", help="folder or name of a run; for hypotheses a folder of answers"
     )
     parser.add_argument(
         "--format",
         choices=FORMATS,
         required=True,
+        help="format of the file",
     )
-    parser.add_argument("--out", metavar="FILE", required=True)
-    parser.add_argument("--source", metavar="PATH", help="the raw file, for a log of LongMemEval")
+    parser.add_argument("--out", metavar="FILE", required=True, help="file to write")
+    parser.add_argument(
+        "--source", metavar="PATH", help="LongMemEval's raw file, for --format longmemeval"
+    )
     add_results(parser)
     add_output(parser)
 
@@ -50,10 +53,10 @@ def main(options: argparse.Namespace) -> int:
         refuse(options, f"for --format {options.format}", "source")
     folder, out = run_folder(options, options.run), Path(options.out)
     if options.format == "longmemeval-hypotheses":
-        left_out, what = export_hypotheses(folder, out), "questions whose answer did not come"
+        left_out, what = export_hypotheses(folder, out), "questions without an answer"
     else:
         left_out = export_run(folder, out, options.format, options.source)
-        what = "places of texts that are no document"
+        what = "texts that match no document"
     if left_out and not options.quiet:
-        print(f"note: {left_out} {what} left out", file=sys.stderr)
+        print(f"note: excluded {left_out} {what}", file=sys.stderr)
     return emit(options, ExportOutput(file=options.out), f"file {options.out}")

@@ -1,7 +1,7 @@
-"""Gather run folders into leaderboard.json and a page.
+"""Build leaderboard.json and a page from run folders.
 
-One row a run, abilities x metrics with n; building it again gives no diff. The same as a page,
-leaderboard.html, is written beside it.
+Print a table with one row per run, and write leaderboard.json and leaderboard.html. The same runs
+give the same files.
 """
 
 from __future__ import annotations
@@ -31,17 +31,26 @@ class LeaderboardOutput(Output, tag="harness.leaderboard/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("verb", nargs="?", choices=("add",), help="take in a run from elsewhere")
+    parser.add_argument("verb", nargs="?", choices=("add",), help="add a run from another machine")
     parser.add_argument(
-        "path", nargs="*", metavar="FOLDER", help="its folder: rankings and run.json"
+        "path", nargs="*", metavar="FOLDER", help="folder of that run, with rankings and run.json"
     )
-    parser.add_argument("--source", metavar="PATH", help="the raw files of its dataset")
+    parser.add_argument("--source", metavar="PATH", help="raw files of its dataset")
     add_results(parser)
-    parser.add_argument("--out", metavar="FILE", help="(leaderboard.json in that folder)")
     parser.add_argument(
-        "--claims", metavar="FILE.toml", help="what others say of their systems, shown apart"
+        "--out",
+        metavar="FILE",
+        help="file to write (default: leaderboard.json in the results folder)",
     )
-    parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
+    parser.add_argument(
+        "--claims", metavar="FILE.toml", help="results reported by others, shown separately"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("terminal", "markdown"),
+        default="terminal",
+        help="format of the printed table (default: terminal)",
+    )
     add_output(parser)
 
 

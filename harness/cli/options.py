@@ -77,24 +77,29 @@ class DatasetOptions:
 
     plugin: list[str] | None = setting(
         None,
-        "registers retrievers and datasets",
+        "Python file that registers retrievers and datasets; repeatable",
         metavar="FILE.py",
         kind="path",
         reference="Python files that register retrievers and datasets",
     )
-    granularity: str | None = setting(None, "what a document is: turn, session, ...", metavar="G")
-    text: str | None = setting(None, "which text of it: official, dated", metavar="FORM")
-    split: str | None = setting(None, "which part of the dataset: test, dev, train, ...")
+    granularity: str | None = setting(
+        None, "what a document is: turn, session, ... (default: the dataset's)", metavar="G"
+    )
+    text: str | None = setting(
+        None,
+        "text of a document: official (as published) or dated (with its date in front)",
+        metavar="FORM",
+    )
+    split: str | None = setting(None, "part of the dataset: test, dev, train, ...")
     as_of: bool = setting(
         False,
-        "put each question to what had been said when it is asked",
-        reference="put each question to [what had been said](../../how-to/in-time.md) when it is "
-        "asked",
+        "search only documents that are older than the query",
+        reference="search only documents that are [older than the query](../../how-to/in-time.md)",
     )
     source: str | None = setting(
-        None, "a local copy of the raw files to read", metavar="PATH", kind="path"
+        None, "local copy of the dataset's raw files", metavar="PATH", kind="path"
     )
-    rebuild: bool = setting(False, "prepare it again in any case")
+    rebuild: bool = setting(False, "prepare the dataset again, ignoring the cache")
 
 
 @dataclass(frozen=True)
@@ -102,11 +107,13 @@ class MatchingOptions:
     """Options for resolving returned texts to documents: see `Matching`."""
 
     match_f1: float | None = setting(
-        None, "token F1 from which a text is a document (0.3)", metavar="F1"
+        None,
+        "lowest token F1 at which a returned text matches a document (default: 0.3)",
+        metavar="F1",
     )
     match_semantic: float | None = setting(
         None,
-        "match the rest by MiniLM's vectors from this similarity on (not done if not given)",
+        "lowest MiniLM similarity at which other texts match (default: off)",
         metavar="COSINE",
     )
 
@@ -115,22 +122,26 @@ class MatchingOptions:
 class ScoringOptions:
     """Options for scoring rankings and showing scores: see `Choices`."""
 
-    protocol: list[str] | None = setting(None, "show this one only; repeatable", metavar="NAME")
+    protocol: list[str] | None = setting(
+        None, "protocol to show; repeatable (default: all)", metavar="NAME"
+    )
     ks: str | None = setting(
         None,
-        "cut-offs to add and show: 3,20",
+        "additional cut-offs: 3,20",
         metavar="K,K,...",
         kind="names",
-        reference='cut-offs to add and show: `[1, 5, 20]` or `"1,5,20"`',
+        reference='additional cut-offs: `[1, 5, 20]` or `"1,5,20"`',
     )
     metrics: str | None = setting(
-        None, "metrics to add and show: ndcg@20,map", metavar="M,M,...", kind="names"
+        None, "additional metrics: ndcg@20,map", metavar="M,M,...", kind="names"
     )
-    full: bool = setting(False, "print every ability, metric and protocol", in_file=False)
-    ties: str | None = setting(None, "order of equal scores: trec, trec64 or order")
-    answers: bool = setting(False, "score returned texts against reference answers too")
+    full: bool = setting(False, "print all abilities, metrics and protocols", in_file=False)
+    ties: str | None = setting(None, "order of documents with equal scores: trec, trec64 or order")
+    answers: bool = setting(False, "also score returned texts against reference answers")
     missing: str | None = setting(
-        None, "what a query without a ranking counts", choices=("zero", "skip")
+        None,
+        "how to count a query without a ranking: as 0, or not at all",
+        choices=("zero", "skip"),
     )
 
 
@@ -262,7 +273,7 @@ def add_inner(commands: Verbs, name: str, about: str) -> argparse.ArgumentParser
 def add_results(parser: argparse.ArgumentParser) -> None:
     """Adds the option for the folder in which runs are found by name."""
     parser.add_argument(
-        "--results", metavar="FOLDER", default="results", help="where the runs are (results)"
+        "--results", metavar="FOLDER", default="results", help="folder with runs (default: results)"
     )
 
 

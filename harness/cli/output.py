@@ -23,10 +23,8 @@ class PerformedCheck(OutputPart):
 
 def add_output(parser: argparse._ActionsContainer) -> None:
     """Adds `--json` and `--quiet`, which every command has."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object on one line")
-    parser.add_argument(
-        "--quiet", action="store_true", help="print errors alone: no tables, notes or bars"
-    )
+    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
 
 
 def print_json(output: Output) -> None:

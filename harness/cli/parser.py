@@ -30,8 +30,8 @@ def build_parser(name: str = "", *, load_all: bool = False) -> argparse.Argument
     """
     top = _Parser(
         prog="harness",
-        description="Run any retriever or memory over public benchmarks, score it by ability.",
-        epilog="First minute, offline: harness run --dataset sample --retriever bm25",
+        description="Benchmark retrievers and memory systems on public datasets or your own.",
+        epilog="A first run, offline: harness run --dataset sample --retriever bm25",
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"harness {harness.__version__}")

@@ -29,22 +29,22 @@ class PublishedOptions:
 
     format: str | None = setting(
         None,
-        "whose form the file has (recognised by its fields): longmemeval, mempalace, "
+        "format of the file (default: recognised by its fields): longmemeval, mempalace, "
         "agent-memory-benchmarks, memory-core-eval, cogito, mem0, retrieved-texts, or a plug-in's",
         metavar="NAME",
-        reference="whose form it has; recognised by its fields",
+        reference="format of the file (default: recognised by its fields)",
     )
     ranking: str | None = setting(
         None,
-        "which of its rankings, where a record holds several",
+        "field of the ranking to score, if a record has several",
         metavar="FIELD",
-        reference="which of its rankings",
+        reference="field of the ranking to score, if a record has several",
     )
     cut: int | None = setting(
         None,
-        "take the first K documents of each of its rankings",
+        "truncate every ranking to K documents",
         metavar="K",
-        reference="so many documents of each ranking are taken",
+        reference="truncate every ranking to this many documents",
     )
 
 

@@ -1,7 +1,7 @@
-"""Write a run, two side by side, or a history as one HTML page.
+"""Write one run, two runs or a history as an HTML page.
 
-Write one self-contained HTML file: abilities with intervals, metrics against k, risk against
-coverage, time, prompt cost, and every question with its evidence; of a history lines over time.
+Write one self-contained HTML file: abilities with intervals, metrics by cut-off, risk and coverage,
+time, prompt cost, and every question with its evidence. For a history: lines over time.
 """
 
 from __future__ import annotations
@@ -29,17 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="a run, or two that compare; a history.jsonl, or the folder with it",
+        help="a run, or two to compare; or a history.jsonl or its folder",
     )
     add_results(parser)
     parser.add_argument(
-        "--out", metavar="FILE", help="(report.html in the first run's folder, or history.html)"
+        "--out",
+        metavar="FILE",
+        help="file to write (default: report.html in the first run's folder, or history.html)",
     )
     parser.add_argument(
-        "--share", action="store_true", help="ids and numbers only: no text of the dataset"
+        "--share", action="store_true", help="include ids and numbers only, no texts of the dataset"
     )
     parser.add_argument(
-        "--ranks", type=int, default=10, metavar="N", help="places of each ranking to show (10)"
+        "--ranks",
+        type=int,
+        default=10,
+        metavar="N",
+        help="number of results to show per query (default: 10)",
     )
     add_options(parser, DatasetOptions, only=("plugin", "source"))
     add_output(parser)

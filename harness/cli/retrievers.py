@@ -1,7 +1,7 @@
 """List retrievers, or show the parameters of one.
 
-Without a name: every retriever that has one and whether it is installed. With one: its parameters
-and their defaults.
+Without a name: list all retrievers and whether they are installed. With a name: show its
+parameters and their defaults.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.io.records import Output, OutputPart
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="show this retriever in detail")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="retriever to show in detail")
     add_options(parser, DatasetOptions, only=("plugin",))
     add_output(parser)
 

@@ -1,6 +1,7 @@
-"""Run a retriever over a dataset and score it.
+"""Run a retriever on a dataset and score the results.
 
-Run a retriever over a dataset, score it by ability, leave a folder.
+Index the documents of a dataset with a retriever, run every query, score the rankings, and save
+everything in a run folder. With several datasets or retrievers, run every pair.
 """
 
 from __future__ import annotations
@@ -36,15 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for title, names in _GROUPS.items():
         add_options(groups[title], *SETTINGS, only=names.split())
     groups["system"].add_argument(
-        "--param", action="append", default=[], metavar="KEY=VALUE", help="constructor parameter"
+        "--param",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="constructor parameter; repeatable",
     )
     groups["output"].add_argument(
         "--config",
         nargs="?",
         const="",
         metavar="FILE.toml",
-        help="any of these options; lists of runs; a file, or the name of a config that comes with "
-        "the harness (--config alone lists those)",
+        help="file with these options or a list of runs, or the name of a bundled config (without "
+        "a value: list them)",
     )
     add_output(groups["output"])
     parser.set_defaults(params={}, nightly=False, published=False)

@@ -40,36 +40,36 @@ class RunOptions:
 
     dataset: str | None = setting(
         None,
-        "see `harness datasets`; of several, and of several retrievers, every pair is run",
+        "name of a dataset (see `harness datasets`); repeatable",
         metavar="NAME",
         repeat=True,
         reference="[name](../datasets.md)",
     )
     retriever: str | None = setting(
         None,
-        "see `harness retrievers`; file.py:Class; module:Class; mine, for mine.py here",
+        "name of a retriever (see `harness retrievers`), file.py:Class or module:Class; repeatable",
         metavar="NAME",
         repeat=True,
         kind="retriever",
         reference="[name](../retrievers.md), `file.py:Class` or `package.module:Class`",
     )
-    out: str | None = setting(None, "where run folders are kept (results)", metavar="FOLDER")
+    out: str | None = setting(None, "folder for run folders (default: results)", metavar="FOLDER")
     claims: str | None = setting(
         None,
-        "what others say of their systems, for a list's board",
+        "results reported by others, for the board of several runs",
         metavar="FILE.toml",
         kind="path",
         reference="of a list: a [registry of claims](claims.md), shown beside its board",
     )
-    resume: bool = setting(False, "go on with an interrupted run", in_file=False)
+    resume: bool = setting(False, "continue an interrupted run", in_file=False)
     overwrite: bool = setting(
         False,
-        "run a finished run again, and keep the old folder beside it (else it is shown)",
+        "repeat a finished run; the old folder is renamed to NAME.previous",
         in_file=False,
     )
     timeout: str | None = setting(
         None,
-        "end a run that takes longer: 90 (seconds), 30m, 1.5h",
+        "time limit of the run: 90 (seconds), 30m, 1.5h",
         metavar="TIME",
         kind="time",
     )
@@ -79,7 +79,7 @@ class RunOptions:
 class QuietOption:
     """An option of every command that a TOML file may set too."""
 
-    quiet: bool = setting(False, "no progress bars, no tables")
+    quiet: bool = setting(False, "print errors only")
 
 
 SETTINGS = (RunOptions, DatasetOptions, Settings, MatchingOptions, ScoringOptions)

@@ -1,7 +1,7 @@
-"""List runs, show one, verify, rename, archive and remove them.
+"""List, show, verify, rename, archive and remove runs.
 
-Without a command: the runs, newest first. A run is named by its folder, by what it is called (mine,
-mine@locomo), by its id, or by a beginning of one that is unique.
+Without a command: list the runs, newest first. RUN is a folder, a name (mine, mine@locomo), an id,
+or a unique prefix of one.
 """
 
 from __future__ import annotations
@@ -90,18 +90,18 @@ class RunsVerifyOutput(Output, tag="harness.runs-verify/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("--archived", action="store_true", help="list the archived ones")
+    parser.add_argument("--archived", action="store_true", help="list archived runs")
     _add_common(parser)
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for verb, about, call in (
-        ("show", "what a run is, and what lies in its folder", call_show),
-        ("verify", "hold the files of runs against what was written", call_verify),
-        ("name", "call a run something else", call_name),
-        ("archive", "archive runs: no list, board or page shows them", call_archive),
+        ("show", "show the settings and files of a run", call_show),
+        ("verify", "check the files of runs against their checksums", call_verify),
+        ("name", "rename a run", call_name),
+        ("archive", "archive runs: hide them from lists, boards and pages", call_archive),
         ("unarchive", "restore archived runs", call_unarchive),
-        ("remove", "remove runs for good, after a question", call_remove),
-        ("clear", "remove what stopped runs left, after a question", call_clear),
+        ("remove", "delete runs, after a confirmation", call_remove),
+        ("clear", "delete files of interrupted runs, after a confirmation", call_clear),
     ):
         one = add_inner(commands, verb, about)
         if verb in ("show", "name"):
@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if verb == "name":
             one.add_argument("name", metavar="NAME")
         if verb in ("remove", "clear"):
-            one.add_argument("--yes", action="store_true", help="do not ask")
+            one.add_argument("--yes", action="store_true", help="do not ask for confirmation")
         _add_common(one)
         one.set_defaults(call=call)
 
@@ -327,7 +327,7 @@ def _agreed(options: argparse.Namespace, what: str) -> bool:
     if options.yes:
         return True
     if not sys.stdin.isatty():
-        raise UsageError(f"nobody can be asked here whether to {what}; --yes does it unasked")
+        raise UsageError(f"cannot ask for confirmation to {what}: not a terminal; add --yes")
     print(f"{what}? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -1,9 +1,9 @@
-"""Score a run file or a run folder.
+"""Score rankings: a run file or a run folder.
 
-Score rankings that carry the dataset's own ids: a TREC run file, JSONL, JSON, CSV or Parquet (.gz
-too), or the folder of an earlier run; and rankings as other projects publish them (--format). With
---qrels instead of --dataset: trec_eval's metrics on any qrels file. With --expected: texts against
-texts, where there are no ids. With --log: requests that a system logged.
+Score a file with the dataset's own ids (TREC, JSON lines, JSON, CSV or Parquet, also .gz), an
+earlier run, or rankings in the format of another project (--format). With --qrels instead of
+--dataset: compute trec_eval's metrics for any qrels file. With --expected: compare texts with
+expected texts, without ids. With --log: score logged requests.
 """
 
 from __future__ import annotations
@@ -69,24 +69,38 @@ class ScoreQrelsOutput(Output, tag="harness.score-qrels/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("run", metavar="RUNFILE", help="a run file; a run folder, or a run's name")
+    parser.add_argument(
+        "run", metavar="RUNFILE", help="a run file, a run folder or the name of a run"
+    )
     add_results(parser)
-    parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
-    parser.add_argument("--qrels", metavar="FILE", help="a qrels file instead of a dataset")
+    parser.add_argument(
+        "--dataset", metavar="NAME", help="name of a dataset (see `harness datasets`)"
+    )
+    parser.add_argument("--qrels", metavar="FILE", help="qrels file to use instead of a dataset")
     for source in score_sources():
         source.add_arguments(parser)
     parser.add_argument(
-        "--repeats", metavar="RULE", help="of queries asked again: latest (default), first, refuse"
+        "--repeats",
+        metavar="RULE",
+        help="which record of a repeated query to score: latest (default), first or refuse",
     )
     add_options(parser, PublishedOptions, DatasetOptions, MatchingOptions, ScoringOptions)
-    parser.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
     parser.add_argument(
-        "--score-column", metavar="NAME", help="the column of a run file that holds the scores"
+        "--name", metavar="SYSTEM", help="name of the system (default: the file name)"
     )
-    parser.add_argument("--k", type=int, help="how deep the system was asked to rank")
-    parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
     parser.add_argument(
-        "--strict", action="store_true", help="refuse unknown queries and repeated documents"
+        "--score-column",
+        metavar="NAME",
+        help="column of a CSV, Parquet or data-frame file with the scores",
+    )
+    parser.add_argument(
+        "--k",
+        type=int,
+        help="number of documents that the system was asked for (default: longest ranking)",
+    )
+    parser.add_argument("--out", metavar="FOLDER", help="folder for run folders (default: results)")
+    parser.add_argument(
+        "--strict", action="store_true", help="fail on unknown queries and repeated documents"
     )
     add_output(parser)
 

@@ -1,7 +1,7 @@
-"""Try settings: chosen on one part, reported on another.
+"""Tune a retriever's parameters on held-out queries.
 
-Run a retriever with every setting, choose the best on a development part of the questions, and
-report it on the part that was held out.
+Run a retriever with every combination of parameters, choose the best one on a development part of
+the queries, and report its result on the others.
 """
 
 from __future__ import annotations
@@ -43,30 +43,58 @@ class SweepOutput(Output, tag="harness.sweep/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("--dataset", metavar="NAME", required=True, help="see `harness datasets`")
-    parser.add_argument("--retriever", metavar="NAME", required=True, help="as for `harness run`")
+    parser.add_argument("--dataset", metavar="NAME", required=True, help="name of a dataset")
     parser.add_argument(
-        "--grid", action="append", default=[], metavar="NAME=V,V,...", help="an axis; k too"
+        "--retriever", metavar="NAME", required=True, help="a retriever, as for `harness run`"
     )
     parser.add_argument(
-        "--setting", action="append", default=[], metavar="'NAME=V NAME=V'", help="or one by one"
+        "--grid",
+        action="append",
+        default=[],
+        metavar="NAME=V,V,...",
+        help="parameter and its values, comma-separated; repeatable; also k",
     )
     parser.add_argument(
-        "--param", action="append", default=[], metavar="KEY=VALUE", help="the same in all settings"
+        "--setting",
+        action="append",
+        default=[],
+        metavar="'NAME=V NAME=V'",
+        help="one combination of parameters; repeatable",
     )
-    parser.add_argument("--metric", default="recall@10", help="to choose by (recall@10)")
-    parser.add_argument("--protocol", default="", help="that the metric is of (the first)")
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="parameter with the same value in all runs; repeatable",
+    )
+    parser.add_argument(
+        "--metric", default="recall@10", help="metric to maximise (default: recall@10)"
+    )
+    parser.add_argument(
+        "--protocol", default="", help="protocol of the metric (default: the first that fits)"
+    )
     part = parser.add_mutually_exclusive_group()
-    part.add_argument("--dev", metavar="SPLIT", help="choose on this split of the dataset")
+    part.add_argument("--dev", metavar="SPLIT", help="split to choose on")
     part.add_argument(
-        "--dev-share", type=number, metavar="X", help="choose on this share of the queries (0.5)"
+        "--dev-share",
+        type=number,
+        metavar="X",
+        help="fraction of the queries to choose on (default: 0.5)",
     )
     part.add_argument(
-        "--tune-on-test", action="store_true", help="choose and report on the same queries"
+        "--tune-on-test",
+        action="store_true",
+        help="choose and report on the same queries (optimistic)",
     )
     add_view(parser)
     add_options(parser, Settings, only=("k", "limit", "seed", "workers"), defaults=True)
-    parser.add_argument("--out", metavar="FOLDER", default="results/sweep", help="for its runs")
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        default="results/sweep",
+        help="folder for the runs (default: results/sweep)",
+    )
     add_output(parser)
 
 

@@ -1,9 +1,8 @@
-"""Recompute a run's published numbers with independent packages.
+"""Recompute a run's numbers with independent packages.
 
-Check the checksums of the folder, and recompute the numbers of scores.json from the run's rankings
-and the dataset's judgements with pytrec_eval, SciPy and NumPy, without the harness's scorer. Print
-what differs, and what was not recomputed. Status 1 when a number differs, or the folder's files do
-not belong together.
+Check the checksums of the folder, and recompute the numbers of scores.json from the rankings and
+the qrels with pytrec_eval, SciPy and NumPy, without the harness's scorer. Print what differs and
+what was not recomputed. Exit status 1 if a number differs or a checksum is wrong.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class VerifyOutput(Output, tag="harness.verify/1"):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
     parser.add_argument(
-        "run", metavar="RUN", help="a scored run: its folder or name; or a submission"
+        "run", metavar="RUN", help="folder or name of a scored run; or a submission"
     )
     add_results(parser)
     add_options(parser, DatasetOptions, only=("plugin", "source"))

@@ -57,91 +57,95 @@ class Settings:
     UsageError for a number that is too small and an invalid name.
     """
 
-    k: int | None = setting(None, "documents a query (default: the dataset's)", least=1)
+    k: int | None = setting(None, "documents to return per query (default: the dataset's)", least=1)
     limit: int | None = setting(
-        None, "a seeded sample of N queries, stratified by ability", metavar="N", least=1
+        None, "run only a random sample of N queries, stratified by ability", metavar="N", least=1
     )
-    seed: int = setting(0, "of sampling, handles and seeded retrievers (0)", least=0)
+    seed: int = setting(
+        0, "seed of sampling, document handles and retrievers (default: 0)", least=0
+    )
     workers: int | None = setting(
         None,
-        "processes, over haystacks (1); on a cluster also shards of one large haystack",
+        "parallel processes, each for some haystacks (default: 1)",
         metavar="N",
         least=1,
     )
     backend: str = setting(
         PROCESSES,
-        "processes of this machine (default), or what an extension adds",
+        "where to run: processes of this machine (default), or a backend of an extension",
         metavar="NAME",
-        reference="`processes` of this machine, or what an extension adds "
+        reference="`processes` of this machine, or a backend of an extension "
         "([a cluster](../../how-to/cluster.md))",
     )
     backend_options: Mapping[str, object] = setting(
-        help="options for --backend: num_gpus=1 on a Ray cluster",
+        help="options of the backend, such as num_gpus=1 for Ray; repeatable",
         factory=dict,
         metavar="KEY=VALUE",
         kind="pairs",
     )
     isolate: bool = setting(
-        False, "each haystack in a process of its own, without the dataset's files in reach (Linux)"
+        False, "run the retriever in a sandbox that cannot read the dataset's files (Linux)"
     )
     concurrency: int = setting(
         1,
-        "concurrent search calls in each process; the retriever must be thread_safe (1)",
+        "concurrent search calls per process, if the retriever is thread_safe (default: 1)",
         metavar="N",
         least=1,
     )
     query_timeout: float | None = setting(
         None,
-        "a question that takes longer failed: 30 (seconds)",
+        "time limit of a query, after which it fails: 30 (seconds)",
         metavar="TIME",
         kind="time",
         above_zero="seconds",
     )
     index_timeout: float | None = setting(
         None,
-        "a haystack whose indexing takes longer failed: 20m",
+        "time limit of indexing a haystack, after which its queries fail: 20m",
         metavar="TIME",
         kind="time",
         above_zero="seconds",
     )
     retries: int = setting(
         0,
-        "ask again, after pauses, where search fails (0); rate limits are always waited for",
+        "retries of a failed search (default: 0); rate limits are always waited for",
         metavar="N",
         least=0,
     )
     prices: Prices = setting(
-        help="US dollars a million tokens, by model; see the reference of --config",
+        help="prices in US dollars per million tokens, by model",
         factory=dict,
         metavar="FILE.toml",
         kind="prices",
-        reference="[US dollars a million tokens](../../how-to/slow-and-paid.md#what-it-costs), by "
+        reference="[US dollars per million tokens](../../how-to/slow-and-paid.md#what-it-costs) by "
         'model: `[prices."gpt-4.1-mini"]`; or a file of such tables',
     )
     max_usd: float | None = setting(
-        None, "stop before more than this is spent", metavar="USD", above_zero="US dollars"
+        None,
+        "stop before the cost exceeds this many US dollars",
+        metavar="USD",
+        above_zero="US dollars",
     )
     batch_size: int | None = setting(
         None,
-        "queries to a search call",
+        "queries per search call",
         metavar="N",
         least=1,
-        reference="queries to a search call; of models that embed a call's questions together "
+        reference="queries per search call; for models that embed the queries of a call together "
         "(minilm, dense) another size can change the last digits of scores, and so the order of "
         "near ties: it is part of a run's settings",
     )
     name: str = setting(
         "",
-        "what the run is called in tables",
+        "name of the run, for tables and other commands",
         metavar="NAME",
-        reference="what the run is called in tables; in a list it stands below `[[retrievers]]`",
+        reference="name of the run, for tables and other commands; in a list of runs below "
+        "`[[retrievers]]`",
     )
-    submitted_by: str = setting("", "who submits it to a leaderboard", metavar="NAME")
+    submitted_by: str = setting("", "submitter shown on a leaderboard", metavar="NAME")
     require_cached_index: bool = setting(False, "use cached indexes only; fail if one is missing")
     strict: bool = setting(False, "stop at the first failed query")
-    allow_empty: bool = setting(
-        False, "a haystack of which all queries are answered with nothing is no failure"
-    )
+    allow_empty: bool = setting(False, "do not fail if no query of a haystack returns a document")
     matching: Matching | None = field(default=None)
 
     @property

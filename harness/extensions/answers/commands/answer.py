@@ -80,21 +80,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of a model's endpoint."""
-    parser.add_argument("--model", metavar="NAME", help="the model, as the endpoint calls it")
+    parser.add_argument("--model", metavar="NAME", help="name of the model at the endpoint")
     parser.add_argument(
         "--endpoint",
         metavar="URL",
-        help="an OpenAI-compatible base address (OPENAI_BASE_URL, else OpenAI's); the key is "
-        "OPENAI_API_KEY of the environment",
-    )
-    parser.add_argument("--concurrency", type=int, metavar="N", help="calls at once (4)")
-    parser.add_argument("--retries", type=int, metavar="N", help="of a call that failed (5)")
-    parser.add_argument("--timeout", metavar="TIME", help="of one call (120)")
-    parser.add_argument(
-        "--max-usd", type=number, metavar="USD", help="stop before more than this can be spent"
+        help="base URL of an OpenAI-compatible API (default: OPENAI_BASE_URL, else OpenAI's); the "
+        "key is read from OPENAI_API_KEY",
     )
     parser.add_argument(
-        "--prices", metavar="FILE.toml", help="US dollars a million tokens, by model"
+        "--concurrency", type=int, metavar="N", help="concurrent calls (default: 4)"
+    )
+    parser.add_argument(
+        "--retries", type=int, metavar="N", help="retries of a failed call (default: 5)"
+    )
+    parser.add_argument(
+        "--timeout", metavar="TIME", help="time limit of a call in seconds (default: 120)"
+    )
+    parser.add_argument(
+        "--max-usd",
+        type=number,
+        metavar="USD",
+        help="stop before the cost can exceed this many US dollars",
+    )
+    parser.add_argument(
+        "--prices",
+        metavar="FILE.toml",
+        help="file of prices in US dollars per million tokens, by model",
     )
 
 

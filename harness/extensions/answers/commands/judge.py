@@ -1,8 +1,7 @@
-"""Let a model judge answers, and attribute errors to retrieval or reader.
+"""Judge answers with a model, and attribute errors to retrieval or reader.
 
-Asks a model whether each answer is correct, and keeps its judgements beside the answers. Another
-judge, or the same one again, asks no reader. Failed answers are wrong; undecided replies are
-counted, and excluded.
+Ask a model whether each answer is correct, and store its judgements next to the answers. No reader
+is called again. Failed answers are wrong; undecided judgements are counted and excluded.
 """
 
 from __future__ import annotations
@@ -34,12 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folders that `harness answer` made, or a folder with several",
     )
     parser.add_argument(
-        "--judge", metavar="NAME", help="plain, longmemeval-official, or a template FILE.toml"
+        "--judge",
+        metavar="NAME",
+        help="judge: plain (default), longmemeval-official, or a template FILE.toml",
     )
     parser.add_argument(
-        "--judge-source", metavar="PATH", help="a clone of the official judge's repository"
+        "--judge-source", metavar="PATH", help="clone of the official judge's repository"
     )
-    parser.add_argument("--repeat", type=int, metavar="N", help="judge each answer N times (1)")
+    parser.add_argument(
+        "--repeat", type=int, metavar="N", help="judge each answer N times (default: 1)"
+    )
     add_model_options(parser)
     human = parser.add_argument_group("human labels")
     human.add_argument(
@@ -48,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="import human labels (a folder of `harness label answers`, or a JSONL file), and "
         "measure the agreement of every judge with them",
     )
-    parser.add_argument("--source", metavar="PATH", help="the raw files of the dataset")
+    parser.add_argument("--source", metavar="PATH", help="raw files of the dataset")
     add_output(parser)
 
 

@@ -40,14 +40,14 @@ def add_semantic(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=_DEFAULT,
         metavar="COSINE",
-        help="accuracy by similarity of texts too, from this cosine of MiniLM's vectors on (0.7); "
-        "put it behind RUNFILE",
+        help="also score by semantic similarity; texts match from this MiniLM cosine (default: "
+        "0.7); give it after RUNFILE",
     )
     parser.add_argument(
         "--expected",
         metavar="FILE",
-        help="texts that should be found, where there are no ids: lines of "
-        '{"query": id, "texts": [...]}; RUNFILE has the same of what was returned',
+        help='file with expected texts, for results without ids: lines of {"query": id, '
+        '"texts": [...]}; RUNFILE has returned texts in the same format',
     )
 
 

@@ -1,7 +1,7 @@
-"""Label a set of your own: pool systems, judge, agree, export.
+"""Label your own dataset: pool, judge, adjudicate, export.
 
-Pool the top k of several systems, judge the candidates in a browser, alone or
-together, and export a dataset for `--dataset labelled`.
+Pool the top k of several systems, judge the candidates in a browser, alone or with others, and
+export a dataset for `--dataset labelled`.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def _add_start(verbs: Verbs) -> None:
         verbs,
         "start",
         call_start,
-        "pool systems for queries, and judge; again, to go on or to add more",
-        "Pool the top k of several systems and judge them. The same command goes on; with more "
-        "documents, queries or systems, or a larger k, it adds to the pool and keeps every "
-        "judgement.",
+        "pool the results of systems and judge them",
+        "Pool the top k of several systems and judge them in a browser. Repeat the command to "
+        "continue; more documents, queries or systems, or a larger k, extend the pool and keep "
+        "every judgement.",
     )
     add = parser.add_argument
     add("documents", metavar="DOCS", help="documents.jsonl or .csv, or a folder of .txt and .md")
@@ -70,26 +70,32 @@ def _add_start(verbs: Verbs) -> None:
         action="append",
         default=[],
         metavar="NAME[:KEY=VALUE,...]",
-        help="repeatable: bm25, bm25:k1=0.9,b=0.4, mine.py:Mine; see `harness retrievers`",
+        help="system to pool: bm25, bm25:k1=0.9,b=0.4, mine.py:Mine; repeatable",
     )
-    add("--plugin", action="append", default=[], metavar="FILE.py", help="registers retrievers")
-    add("--k", type=int, metavar="K", help="documents of each system (10)")
-    add("--out", default="labels", metavar="FOLDER", help="the project (labels)")
-    add("--seed", type=int, help="of every order and of seeded retrievers (0)")
+    add(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="file that registers retrievers",
+    )
+    add("--k", type=int, metavar="K", help="documents to pool per system (default: 10)")
+    add("--out", default="labels", metavar="FOLDER", help="the project (default: labels)")
+    add("--seed", type=int, help="seed of every order and of retrievers (default: 0)")
     add(
         "--overlap",
         type=number,
         metavar="SHARE",
-        help="share of the queries that every annotator judges (1); the others are judged once",
+        help="share of queries that every annotator judges (default: 1); others are judged once",
     )
     add(
         "--relevance-level",
         type=int,
         metavar="GRADE",
-        help="the lowest grade that counts as evidence: 1 (related), 2 (answers in part) or 3 (2)",
+        help="lowest grade that counts as evidence: 1 (related), 2 (partial answer, default) or 3",
     )
     _add_page(parser, "first")
-    add("--pool-only", action="store_true", help="make the pool, and end")
+    add("--pool-only", action="store_true", help="create the pool and exit")
 
 
 def _add_judging(verbs: Verbs) -> None:
@@ -97,9 +103,9 @@ def _add_judging(verbs: Verbs) -> None:
         verbs,
         "open",
         call_open,
-        "judge on, or as another annotator",
-        "Judge the candidates of a project. Each annotator has an order of their own and sees no "
-        "judgement of another.",
+        "continue judging, also as another annotator",
+        "Judge the candidates of a project. Each annotator has a separate order and does not see "
+        "the judgements of others.",
     )
     adjudicate = add_verb(
         verbs,
@@ -118,9 +124,9 @@ def _add_status(verbs: Verbs) -> None:
         verbs,
         "status",
         call_status,
-        "who judged what, agreement, scores so far",
-        "Who judged what, how far they agree, what the pooled systems score so far, how much of "
-        "their top k is judged, and how many queries a wanted half-width needs.",
+        "print progress, agreement and scores so far",
+        "Print the progress of annotators, their agreement, scores of the pooled systems so far, "
+        "the judged share of their top k, and the number of queries for a wanted half-width.",
     )
     _add_folder(parser)
     parser.add_argument(
@@ -128,9 +134,11 @@ def _add_status(verbs: Verbs) -> None:
         type=number,
         default=0.05,
         metavar="WIDTH",
-        help="wanted half-width of the 95%% interval (0.05)",
+        help="wanted half-width of the 95%% interval (default: 0.05)",
     )
-    parser.add_argument("--metric", metavar="NAME", help="(ndcg@10, or at the depth of the pool)")
+    parser.add_argument(
+        "--metric", metavar="NAME", help="metric (default: ndcg@10, or at the depth of the pool)"
+    )
     add_output(parser)
 
 
@@ -139,29 +147,33 @@ def _add_export(verbs: Verbs) -> None:
         verbs,
         "export",
         call_export,
-        "write the dataset that `--dataset labelled` reads, or tasks for Label Studio",
-        "Write the judgements as a dataset, with a README of how they were made; or what is to be "
-        "judged as tasks for Label Studio.",
+        "write a dataset for `--dataset labelled`, or tasks for Label Studio",
+        "Write the judgements as a dataset, with a README on how they were made; or write the "
+        "candidates as tasks for Label Studio.",
     )
     _add_folder(parser)
     add = parser.add_argument
-    add("--out", metavar="FOLDER", help="(named as the format, in the project)")
+    add(
+        "--out",
+        metavar="FOLDER",
+        help="folder to write (default: the name of the format, in the project)",
+    )
     add(
         "--format",
         default="dataset",
         choices=("dataset", "label-studio"),
-        help="dataset, or tasks and a labelling interface for Label Studio (dataset)",
+        help="a dataset (default), or tasks and a labelling interface for Label Studio",
     )
     add(
         "--conflicts",
         default="refuse",
         choices=("refuse", "lower", "higher"),
-        help="what open ones become; metrics under lower and higher are bounds (refuse)",
+        help="grade of unresolved conflicts: refuse to export (default), the lower, the higher",
     )
     add(
         "--unfinished",
         action="store_true",
-        help="also export what is not finished, marked as unreviewed where nobody judged it",
+        help="also export unfinished queries; those without judgements are marked unreviewed",
     )
     add_output(parser)
 
@@ -169,9 +181,13 @@ def _add_export(verbs: Verbs) -> None:
 def _add_import(verbs: Verbs) -> None:
     about = "add the annotations of a JSON export of Label Studio"
     parser = add_verb(verbs, "import", call_import, about, f"A{about[1:]} to a project.")
-    parser.add_argument("file", metavar="FILE", help="what Label Studio exported as JSON")
+    parser.add_argument("file", metavar="FILE", help="JSON export of Label Studio")
     _add_folder(parser)
-    parser.add_argument("--annotator", metavar="NAME", help="whose they are (by e-mail address)")
+    parser.add_argument(
+        "--annotator",
+        metavar="NAME",
+        help="annotator of all annotations (default: their e-mail addresses)",
+    )
     add_output(parser)
 
 
@@ -180,11 +196,11 @@ def _add_answers(verbs: Verbs) -> None:
         verbs,
         "answers",
         call_answers,
-        "judge a sample of answers, to know how far a judge can be trusted",
-        "Draw questions at random, and judge what was answered to them, right or wrong: the same "
-        "questions of every folder, without a word of whose answers they are. The same command "
-        "goes on; a larger sample keeps every judgement. `harness judge ANSWERS --human-labels "
-        "FOLDER` reads them.",
+        "judge a sample of answers by hand, to validate a model judge",
+        "Draw a random sample of questions, the same for every folder, and judge each answer as "
+        "right or wrong, without seeing which system it is from. Repeat the command to continue; a "
+        "larger sample keeps every judgement. `harness judge ANSWERS --human-labels FOLDER` reads "
+        "the judgements.",
     )
     add = parser.add_argument
     add("answers", metavar="ANSWERS", nargs="+", help="folders of answers, or one with several")
@@ -193,20 +209,26 @@ def _add_answers(verbs: Verbs) -> None:
     add("--seed", type=int, help="of the sample and of every order (0)")
     add("--source", metavar="PATH", help="the raw files of the dataset")
     _add_page(parser, "first")
-    add("--pool-only", action="store_true", help="draw the sample, and end")
+    add("--pool-only", action="store_true", help="draw the sample and exit")
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "folder", nargs="?", default="labels", metavar="FOLDER", help="the project (labels)"
+        "folder",
+        nargs="?",
+        default="labels",
+        metavar="FOLDER",
+        help="the project (default: labels)",
     )
 
 
 def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
     """Add the options of the page; `name` is the default annotator."""
-    parser.add_argument("--annotator", metavar="NAME", help=f"who judges ({name})")
-    parser.add_argument("--port", type=int, help=f"of the page ({PORT}, or the next free one)")
-    parser.add_argument("--no-open", action="store_true", help="open no browser")
+    parser.add_argument("--annotator", metavar="NAME", help=f"your name (default: {name})")
+    parser.add_argument(
+        "--port", type=int, help=f"port of the page (default: {PORT}, or the next free one)"
+    )
+    parser.add_argument("--no-open", action="store_true", help="do not open a browser")
     add_output(parser)
     parser.set_defaults(who=name, pool_only=False)
 

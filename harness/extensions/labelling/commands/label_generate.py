@@ -36,23 +36,26 @@ def _add_generate(verbs: Verbs) -> None:
         verbs,
         "generate",
         call_generate,
-        "make queries from documents, by templates or a language model",
-        "Make queries from documents for people to review, with near-duplicates and documents that "
-        "fit the query proposed for judging, splits, and leakage checks. Status 1 for a leak.",
+        "generate queries from documents, with templates or a language model",
+        "Generate queries from documents, for review by people. Propose near-duplicates and other "
+        "matching documents for judging, assign splits, and check for leaks. Exit status 1 for a "
+        "leak.",
     )
     parser.add_argument(
         "documents",
         metavar="DOCS",
-        help="a folder of .md and .txt files, or documents.jsonl, .csv; a file is a document",
+        help="folder of .md and .txt files (one document each), or documents.jsonl or .csv",
     )
-    parser.add_argument("--out", metavar="FOLDER", required=True, help="the labelling project")
+    parser.add_argument(
+        "--out", metavar="FOLDER", required=True, help="the labelling project to write"
+    )
     parser.add_argument(
         "--template",
         action="append",
         default=[],
         metavar="TEXT",
-        help='repeatable; "What do we know about {title}?" if none is given; also {speaker}, '
-        "{session} and fields of the documents' front matter",
+        help='template of a query (default: "What do we know about {title}?"); also {speaker}, '
+        "{session} and fields of the front matter; repeatable",
     )
     add_model_options(parser)
     parser.add_argument(
@@ -60,15 +63,24 @@ def _add_generate(verbs: Verbs) -> None:
         type=int,
         default=200,
         metavar="N",
-        help="how many in all, with those of before (200)",
+        help="total number of queries, with earlier ones (default: 200)",
     )
     parser.add_argument(
-        "--per-document", type=int, default=1, metavar="N", help="at most so many of one (1)"
+        "--per-document",
+        type=int,
+        default=1,
+        metavar="N",
+        help="maximum number of queries per document (default: 1)",
     )
     parser.add_argument(
-        "--split", default="", metavar="NAME=SHARE,...", help="test=0.5,dev=0.2,train=0.3"
+        "--split",
+        default="",
+        metavar="NAME=SHARE,...",
+        help="splits, such as test=0.5,dev=0.2,train=0.3",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of all choices (0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of all random choices (default: 0)"
+    )
     _add_against(parser)
     add_output(parser)
 
@@ -78,11 +90,13 @@ def _add_check(verbs: Verbs) -> None:
         verbs,
         "check",
         call_check,
-        "look for leaks in a labelled set: quotes, splits, public benchmarks",
-        "Look for leaks in a labelling project or a labelled set. Status 1 for a leak.",
+        "check a labelled set for leaks: quotes, splits, public benchmarks",
+        "Check a labelling project or a labelled set for leaks. Exit status 1 for a leak.",
     )
     parser.add_argument(
-        "folder", metavar="FOLDER", help="a labelling project, or what --source of labelled reads"
+        "folder",
+        metavar="FOLDER",
+        help="a labelling project, or a folder for --dataset labelled --source",
     )
     _add_against(parser)
     add_output(parser)
@@ -94,8 +108,8 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a public dataset to look for the same texts in; NAME=SOURCE for one with raw files "
-        "of yours; repeatable",
+        help="public dataset to search for the same texts, NAME=SOURCE to read local raw files; "
+        "repeatable",
     )
 
 

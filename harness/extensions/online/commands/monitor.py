@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alert",
         action="append",
         metavar="RULE",
-        help="'recall@10 < 0.7', 'p95 > 0.5'; repeatable",
+        help="alert rule, such as 'recall@10 < 0.7' or 'p95 > 0.5'; repeatable",
     )
     parser.add_argument(
         "--state", metavar="FILE", help="file that stores the state for the next start"

@@ -1,8 +1,7 @@
 """Publish the leaderboards as a static site.
 
-Write the leaderboards of the runs to a folder that any web server can serve, GitHub Pages included,
-below any address: the page, its parts, leaderboard.json. It contains no texts of datasets. A site
-published there before is replaced.
+Write the leaderboards of the runs to a folder for any web server, such as GitHub Pages. It contains
+no texts of datasets. An earlier site in that folder is replaced.
 """
 
 from __future__ import annotations
@@ -33,13 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reports",
         action="store_true",
-        help="also write a report per run, with ids and numbers only; needs the datasets here",
+        help="also write a report per run, with ids and numbers only; needs the datasets",
     )
     parser.add_argument(
         "--claims", metavar="FILE.toml", help="results reported by others, shown separately"
     )
     parser.add_argument(
-        "--docs", metavar="SITE", help="a built site, such as one of mkdocs, copied to docs/"
+        "--docs",
+        metavar="SITE",
+        help="folder of a built site, such as one of mkdocs, to copy to docs/",
     )
     add_results(parser)
     add_output(parser)

@@ -1,7 +1,7 @@
-"""List results reported by others, and score their files again.
+"""List results reported by others, and rescore their files.
 
-List a registry of claims. With --score, published rankings are scored again and must agree with the
-registry. Status 1 if a claim disagrees.
+List a registry of claims. With --score, score the published rankings again and compare them with
+the registry. Exit status 1 if a claim disagrees.
 """
 
 from __future__ import annotations
@@ -58,17 +58,19 @@ class ClaimsScoreOutput(Output, tag="harness.claims-score/1"):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
     parser.add_argument(
-        "file", nargs="?", metavar="FILE.toml", help="the registry (results/claims.toml)"
+        "file", nargs="?", metavar="FILE.toml", help="the registry (default: results/claims.toml)"
     )
-    parser.add_argument("--dataset", metavar="NAME", help="only claims on this dataset")
+    parser.add_argument("--dataset", metavar="NAME", help="list only claims on this dataset")
     parser.add_argument(
-        "--score", metavar="FOLDER", help="folder of the published files, which are found by sha256"
+        "--score",
+        metavar="FOLDER",
+        help="folder with the published files, which are found by sha256",
     )
     parser.add_argument(
         "--source",
         action="append",
         metavar="DATASET=PATH",
-        help="with --score: a local copy of a dataset's raw files; repeatable",
+        help="with --score: local copy of a dataset's raw files; repeatable",
     )
     add_output(parser)
 

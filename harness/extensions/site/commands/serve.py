@@ -1,7 +1,7 @@
-"""Show the leaderboards and reports in a browser, during runs.
+"""Show leaderboards, reports and running runs in a browser.
 
-Serve the leaderboards of a results folder, each run's report and the progress of unfinished runs on
-127.0.0.1. The page updates itself. Stop it with Ctrl-C.
+Serve the leaderboards of a results folder, the report of each run and the progress of unfinished
+runs on 127.0.0.1. The page updates itself. Stop with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -26,9 +26,14 @@ class ServeOutput(Output, tag="harness.serve/1"):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
     add_results(parser)
-    parser.add_argument("--port", type=int, default=8765, help="0 picks a free port (8765)")
     parser.add_argument(
-        "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
+        "--port", type=int, default=8765, help="port (default: 8765; 0: a free one)"
+    )
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        metavar="FILE.py",
+        help="Python file that registers retrievers and datasets; repeatable",
     )
     add_output(parser)
 
