@@ -121,14 +121,17 @@ def _status(options: argparse.Namespace, folder: Path, record: RunRecord) -> int
     unmeasurable = record.hits.unmeasurable_queries if record.hits else 0
     messages = []
     if failed:
+        from harness.runs.first_error import first_error
+
+        errors = folder / "errors.jsonl"
         messages.append(
-            f"{failed} of {asked} queries failed and count 0; see {folder / 'errors.jsonl'}; "
-            "--resume tries them again"
+            f"{failed} of {asked} queries failed and count as 0; first error: "
+            f"{first_error(errors)}; all errors: {errors}; --resume retries them"
         )
     if empty:
         messages.append(empty)
     if unmeasurable and unmeasurable == asked:
-        messages.append("not one text was resolved to a document, so nothing is measured")
+        messages.append("no returned text matches a document, so nothing can be scored")
     for message in messages:
         print(f"harness: {message}", file=sys.stderr)
     return 1 if messages else 0

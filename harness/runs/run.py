@@ -119,13 +119,14 @@ def _execute(
     finally:
         _close(request, checkpoint)
     queries, before = checkpoint.last_results()
-    first = queries[0].error
-    if first is not None and all(one.error is not None for one in queries):
+    if queries and all(one.error is not None for one in queries):
+        from harness.runs.first_error import first_error
+
         errors = store.temporary / "errors.jsonl"
         write_errors(request.dataset, queries, errors)
         raise RunError(
-            f"every one of the {len(queries)} queries failed, first with {_last_line(first)}; "
-            f"the traces are in {errors}"
+            f"all {len(queries)} queries failed; first error: {first_error(errors)}; all errors: "
+            f"{errors}"
         )
     seconds = PhaseSeconds(prepare=prepare_seconds, run=perf_counter() - started)
     return RunOutcome(request, checkpoint, queries, before, execution, resumed, seconds)
@@ -189,13 +190,7 @@ def _close(request: RunRequest, checkpoint: Checkpoint) -> None:
 def _stop_at_error(result: WorkResult, dataset: Dataset) -> None:
     for one in result.queries:
         if one.error is not None:
-            name = dataset.query_ids[one.query]
-            raise RunError(f"query {name!r}: {_last_line(one.error)}\n{one.error.rstrip()}")
+            from harness.runs.first_error import error_line
 
-
-def _last_line(trace: str) -> str:
-    """Returns the line of a trace that names the error; a message may have further lines below."""
-    lines = trace.strip().splitlines()
-    inside = max((i for i, line in enumerate(lines) if line.startswith("  File ")), default=-1)
-    named = (line for line in lines[inside + 1 :] if line and not line.startswith(" "))
-    return next(named, lines[-1])
+            line = error_line(one.error, dataset.query_ids[one.query])
+            raise RunError(f"{line}\n{one.error.rstrip()}")

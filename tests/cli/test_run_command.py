@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import resource
 import subprocess
 import sys
@@ -78,7 +79,7 @@ def test_failed_queries_are_counted_and_the_status_says_so(
     assert said.status == 1
     (folder,) = _folders(tmp_path / "results")
     assert said.err.count("\n") == 1
-    assert f"queries failed and count 0; see results/{folder}/errors.jsonl" in said.err
+    assert f"; all errors: results/{folder}/errors.jsonl" in said.err
     failed = len((tmp_path / "results" / folder / "errors.jsonl").read_text().splitlines())
     assert 0 < failed < 20
     assert f"queries={sample.n_queries}  failed={failed}" in said.out
@@ -124,11 +125,42 @@ def test_strict_and_a_retriever_that_never_answers_end_with_status_1(
     assert "partly.py" in said.err  # whose fault it is
     said = harness(*SAMPLE, "--retriever", "partly.py:Never")
     assert said.status == 1
-    every = f"harness: every one of the {sample.n_queries} queries failed, first with RuntimeErr"
+    every = f"harness: all {sample.n_queries} queries failed; first error: "
     assert said.err.startswith(every)
+    assert re.search(r"first error: partly\.py:\d+ in search: RuntimeError: .* \(query ", said.err)
     assert said.err.count("\n") == 1
     assert [name for name in _folders(tmp_path / "results") if name[0] != "."] == []
     assert said.out == ""
+
+
+PARSES = """
+import json
+
+class Parses:
+    def index(self, corpus):
+        pass
+
+    def search(self, queries, k):
+        return [self.parse(query.text) for query in queries]
+
+    def parse(self, text):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise RuntimeError("not JSON\\nat all") from error
+"""
+
+
+def test_the_first_error_names_the_line_of_the_user_s_code(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "parses.py").write_text(PARSES)
+    said = harness(*SAMPLE, "--retriever", "parses.py:Parses")
+    assert "first error: parses.py:15 in parse: RuntimeError: not JSON (query " in said.err
+    direct = PARSES.partition("        try:")[0] + "        return json.loads(text)"
+    (tmp_path / "direct.py").write_text(direct)
+    said = harness(*SAMPLE, "--retriever", "direct.py:Parses")
+    assert "first error: direct.py:12 in parse: json.decoder.JSONDecodeError: " in said.err
 
 
 def test_a_parameter_reaches_the_constructor_and_the_record(harness: Callable[..., Any]) -> None:

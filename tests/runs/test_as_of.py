@@ -195,7 +195,7 @@ def test_what_was_told_in_part_is_not_asked_any_more_and_not_told_again(
 ) -> None:
     log = tmp_path / "log.jsonl"
     spec = RetrieverSpec(f"{systems}:FailsOnce", {"log": str(log)})
-    with pytest.raises(Exception, match="every one of the 8 queries failed"):
+    with pytest.raises(Exception, match="all 8 queries failed"):
         run(dataset, spec, Settings(k=3), out=tmp_path)
     kinds = [json.loads(line)[0] for line in log.read_text().splitlines()]
     assert kinds == ["reset", "add"] * 2

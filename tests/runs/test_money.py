@@ -369,7 +369,7 @@ def test_a_run_that_came_to_its_end_was_not_cut_off(
     systems: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BROKEN", "1")
-    with pytest.raises(RunError, match="every one of the 5 queries failed"):
+    with pytest.raises(RunError, match="all 5 queries failed"):
         ran(f"{systems}:Broken", tmp_path, limit=5)
     monkeypatch.delenv("BROKEN")
     record = ran(f"{systems}:Broken", tmp_path, Mode.RESUME, limit=5)
