@@ -1,8 +1,8 @@
 """Write a run's rankings to a file for other tools.
 
 Write the rankings of a run as TREC, ir-metadata (TREC with comments that describe the run), Parquet
-or JSON lines, or as the log that LongMemEval's scripts read; or write answers as the hypotheses that
-its judge reads. An existing file is not overwritten. `harness datasets export` writes documents,
+or JSON lines, or as the log of LongMemEval's scripts; or write answers as the hypotheses that its
+judge reads. An existing file is not overwritten. `harness datasets export` writes documents,
 queries and qrels.
 """
 

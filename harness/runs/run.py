@@ -78,10 +78,15 @@ def _reuse(store: RunStore, settings: Settings, *, quiet: bool) -> None:
     """Records the names from the settings in a finished run; notes that it is finished."""
     if not quiet:
         failed = store.failed_queries()
-        lacks = f" ({failed} queries failed, of which it has no {CHECKPOINT})" if failed else ""
+        lacks = f" ({failed} queries failed, but it has no {CHECKPOINT})" if failed else ""
         _log.warning(
-            f"note: {store.folder} is finished already; --overwrite runs it again, and keeps the "
-            f"old one beside it{lacks}"
+            f"note: {store.folder} is finished; --overwrite runs it again and keeps the old folder"
+            f"{lacks}"
+        )
+    before = RunFolder(store.folder).record.name
+    if settings.name and before and before != settings.name:
+        _log.warning(
+            f"note: renamed run {before!r} to {settings.name!r}: both commands have the same settings"
         )
     note_in(store.folder, submitted_by=settings.submitted_by, name=settings.name)
 

@@ -48,8 +48,8 @@ def test_the_same_command_again_shows_the_finished_run_and_leaves_every_file(
     said = harness(*BM25)
     assert said.status == 0
     assert said.err == (
-        f"note: results/{finished.name} is finished already; --overwrite runs it again, and keeps "
-        "the old one beside it\n"
+        f"note: results/{finished.name} is finished; --overwrite runs it again and keeps the old "
+        "folder\n"
     )
     date = RunFolder(finished).record.finished[:16].replace("T", " ")
     assert said.out.startswith(f"reused run of {date} UTC\nbm25 on ")
@@ -103,7 +103,7 @@ def test_failed_queries_of_a_finished_run_are_said(
     said = harness(*RUN, "--retriever", "halves")
     assert said.status == 1
     assert "of 12 queries failed" in said.err
-    assert "is finished already" in said.err
+    assert "is finished; " in said.err
 
 
 def test_a_file_that_is_scored_again_leaves_what_is_not_ours(

@@ -89,7 +89,8 @@ def test_a_name_shows_on_boards_and_in_comparisons_and_can_be_changed(
 ) -> None:
     assert "base" in harness("leaderboard").out
     assert "A  base" in harness("compare", "base", "tfidf").out
-    assert harness(*SAMPLE, "--retriever", "bm25", "--limit", 40, "--name", "other").status == 0
+    said = harness(*SAMPLE, "--retriever", "bm25", "--limit", 40, "--name", "other", "--quiet")
+    assert (said.status, "renamed run 'base' to 'other'" in said.err) == (0, True)
     assert {*_listed(harness)} == {"tfidf", "other"}, "a finished run is named, not made anew"
     assert harness("runs", "name", "other", "third", "--quiet").status == 0
     assert {*_listed(harness)} == {"tfidf", "third"}

@@ -197,7 +197,7 @@ def test_a_finished_run_is_kept_by_resume(
     assert run(notes, again, out=tmp_path, mode=Mode.RESUME, quiet=False) == folder
     assert again.asked == []
     assert (folder / "run.json").read_bytes() == before
-    assert "is finished already" in capsys.readouterr().err
+    assert "is finished; " in capsys.readouterr().err
 
 
 def test_what_was_stopped_goes_on_though_an_earlier_run_is_finished(
@@ -307,7 +307,7 @@ def test_a_finished_run_without_its_checkpoint_is_shown_and_says_what_can_be_don
     run(notes, again := Flaky(), out=tmp_path, mode=Mode.RESUME, quiet=False)
     assert again.asked == []
     assert "--overwrite runs it again" in (said := capsys.readouterr().err)
-    assert "12 queries failed, of which it has no checkpoint.jsonl" in said
+    assert "12 queries failed, but it has no checkpoint.jsonl" in said
 
 
 # -- real processes, really killed ----------------------------------------------------------------
