@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import sys
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -375,9 +377,7 @@ def cut_offs(text: str | None) -> tuple[int, ...]:
 
 
 def parameters(pairs: list[str], option: str = "--param") -> Params:
-    """Parses `key=value` pairs; values are JSON where valid (3, 0.5, true), else text."""
-    import orjson
-
+    """Parses `key=value` pairs; values are numbers or JSON where valid (.5, true), else text."""
     found: Params = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -385,8 +385,18 @@ def parameters(pairs: list[str], option: str = "--param") -> Params:
             raise UsageError(f"{option} takes key=value, not {pair!r}")
         if key in found:
             raise UsageError(f"{option} {key} is given twice; leave one out")
-        try:
-            found[key] = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            found[key] = value
+        found[key] = _parameter(value)
     return found
+
+
+def _parameter(text: str) -> Any:
+    """Parses JSON, numbers as Python writes them (.5, 1., +3), and True or False; else the text."""
+    import orjson
+
+    if re.fullmatch(r"[+-]?(0|[1-9]\d*)?(\.\d*)?(e[+-]?\d+)?", text, re.IGNORECASE):
+        with suppress(ValueError):
+            return float(text) if re.search("[.eE]", text) else int(text)
+    try:
+        return orjson.loads({"True": "true", "False": "false"}.get(text, text))
+    except orjson.JSONDecodeError:
+        return text

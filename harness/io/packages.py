@@ -35,7 +35,6 @@ EXTRAS = {
     "tokenizers": "minilm",
     "torch": "dense",
     "transformers": "dense",
-    "urllib3": "http",
 }
 """Maps modules to the extra that installs each."""
 

@@ -50,7 +50,6 @@ class Http(wire.WireRetriever):
     `revision` is the version of the service; indexes of other versions are not reused.
     """
 
-    modules: ClassVar[tuple[str, ...]] = ("urllib3",)
     # The index depends on the service, which reports by `has_index` whether it has it.
     search_params: ClassVar[tuple[str, ...]] = (
         *("url", "timeout", "index_timeout", "retries", "documents", "questions", "concurrency"),

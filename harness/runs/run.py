@@ -86,7 +86,7 @@ def _reuse(store: RunStore, settings: Settings, *, quiet: bool) -> None:
     before = RunFolder(store.folder).record.name
     if settings.name and before and before != settings.name:
         _log.warning(
-            f"note: renamed run {before!r} to {settings.name!r}: both commands have the same settings"
+            f"note: renamed run {before!r} to {settings.name!r}, as all other settings are equal"
         )
     note_in(store.folder, submitted_by=settings.submitted_by, name=settings.name)
 

@@ -17,6 +17,7 @@ import orjson
 import pytest
 from polling import HANGS
 
+from harness.cli.options import parameters
 from harness.datasets.reader import Dataset
 
 SAMPLE = ("run", "--dataset", "sample")
@@ -167,6 +168,18 @@ def test_a_parameter_reaches_the_constructor_and_the_record(harness: Callable[..
     said = harness(*BM25, "--param", "k1=0.9", "--param", "stemmer=none", "--json")
     params = orjson.loads(said.out)["run"]["retriever"]["params"]
     assert (params["k1"], params["stemmer"], params["b"]) == (0.9, "none", 0.75)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((".5", 0.5), ("5.", 5.0), ("+3", 3), ("1E3", 1000.0), ("-.5", -0.5), ("true", True)),
+        *(("007", "007"), ("", ""), ("nan", "nan"), (".", "."), ("True", True), ("[1]", [1])),
+    ],
+)
+def test_a_parameter_that_reads_as_a_number_is_one(text: str, value: object) -> None:
+    (found,) = parameters([f"share={text}"]).values()
+    assert (found, type(found)) == (value, type(value))
 
 
 def test_metrics_and_cut_offs_that_are_asked_for_are_shown(harness: Callable[..., Any]) -> None:

@@ -51,7 +51,7 @@ def built(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 def dependencies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the core needs to run, and setuptools to build with; nothing else."""
     project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["http"], "setuptools"]
+    wanted = [*project["dependencies"], "setuptools"]
     folder = tmp_path_factory.mktemp("dependencies")
     for found in _closure(wanted).values():
         files = found.files
