@@ -7,7 +7,7 @@ Records of all formats use one set of field names (see harness.runfiles.fields):
 * qrels: query, document; grade, evidence_id, qrels_set, missing
 * changes: kind, document, timestamp; by, haystack
 
-A file `labelled.toml` in the folder can list fields to ignore.
+A file `labelled.toml` in the folder can list fields to ignore and columns to rename.
 """
 
 from __future__ import annotations
@@ -18,12 +18,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec import field
+
 from harness.datasets.adapters.formats import jsonl, parquet, trec
 from harness.datasets.adapters.formats.delimited import csv_rows, tsv
 from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError, suggest
 from harness.io.files import read_toml
-from harness.runfiles.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, FieldError, Fields
+from harness.io.records import Record, convert
+from harness.runfiles.fields import (
+    CHANGES,
+    DOCUMENTS,
+    QRELS,
+    QUERIES,
+    FieldError,
+    Fields,
+    MissingFieldError,
+)
 from harness.runfiles.json_files import load_json
 from harness.runfiles.tables import FORMS, form_of, has_header, header
 
@@ -89,8 +100,10 @@ def records(role: str, path: Path, unread: set[str] | None = None) -> Records:
 
     Raises UsageError for an unreadable record.
     """
-    fields, file, form = FIELDS[role], opened(path), form_of(path)
-    names = _Names(file, fields, _ignored(role, path), set() if unread is None else unread)
+    file, form = opened(path), form_of(path)
+    ignored, renamed = _settings(role, path)
+    fields = FIELDS[role].renamed(renamed)
+    names = _Names(file, role, fields, ignored, set() if unread is None else unread)
     if form == ".jsonl":
         return _named(names, jsonl.checked(file))
     if form == ".json":
@@ -169,24 +182,30 @@ def _splits(folder: Path, split: str) -> dict[str, Path]:
     return {f"qrels/{name}": there[name] for name in wanted}
 
 
-def _ignored(role: str, path: Path) -> Sequence[str]:
-    """Reads the fields that labelled.toml lists to ignore."""
+class _Settings(Record):
+    """labelled.toml: fields to ignore, and names of fields by column, both by role."""
+
+    ignore: dict[str, list[str]] = field(default_factory=dict)
+    rename: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def _settings(role: str, path: Path) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Reads the fields to ignore and the columns to rename, {column: field}, of a role."""
     folder = path.parent.parent if path.parent.name == "qrels" else path.parent
     place = folder / SETTINGS
     if not place.is_file():
-        return ()
-    table = read_toml(place)
-    for key in table:
-        if key != "ignore":
-            raise UsageError(f"{place}: unknown key {key!r}{suggest(key, ['ignore'])}")
-    ignored = table.get("ignore", {})
-    for key, names in ignored.items() if isinstance(ignored, dict) else [("ignore", None)]:
-        if key not in FIELDS:
-            raise UsageError(f"{place}: [ignore] has no {key!r}{suggest(key, list(FIELDS))}")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise UsageError(f"{place}: [ignore] {key} must be a list of names, such as ['source']")
-    found: Sequence[str] = ignored.get(role, ())
-    return found
+        return (), {}
+    found = convert(read_toml(place), _Settings, str(place))
+    for table, roles in (("ignore", found.ignore), ("rename", found.rename)):
+        for name in roles:
+            if name not in FIELDS:
+                raise UsageError(f"{place}: [{table}] has no {name!r}{suggest(name, list(FIELDS))}")
+    for name, columns in found.rename.items():
+        for column, to in columns.items():
+            if to not in (known := FIELDS[name].names):
+                close = suggest(to, list(known))
+                raise UsageError(f"{place}: [rename.{name}] {column!r}: no field {to!r}{close}")
+    return found.ignore.get(role, ()), found.rename.get(role, {})
 
 
 # -- Forms -----------------------------------------------------------------------------------------
@@ -197,6 +216,7 @@ class _Names:
     """Field names of a file: known, ignored (`passed`) or unknown."""
 
     file: TextFile
+    role: str
     fields: Fields
     passed: Sequence[str]
     unread: set[str]
@@ -206,10 +226,16 @@ class _Names:
 
         Unknown fields are kept. Raises UsageError.
         """
-        role = next(role for role, one in FIELDS.items() if one is self.fields)
-        remedy = f" (to ignore a field, add it to {SETTINGS} under [ignore] {role})"
+        remedy = f" (to ignore a field, add it to {SETTINGS} under [ignore] {self.role})"
         try:
             found = self.fields.read(names, self.passed, remedy)
+        except MissingFieldError as error:
+            column = next(iter(error.columns), "column")
+            raise self.file.error(
+                number,
+                f"{error}; to use another column, write [rename.{self.role}] and "
+                f'"{column}" = "{error.field}" into {SETTINGS} in the folder',
+            ) from None
         except FieldError as error:
             raise self.file.error(number, str(error)) from None
         self.unread.update(self.fields.unread(names, self.passed))

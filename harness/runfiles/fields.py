@@ -41,6 +41,14 @@ class FieldError(ValueError):
     """Raised for wrong fields of a record; the message names the field, not the file."""
 
 
+class MissingFieldError(FieldError):
+    """Raised for a missing required field; `columns` are unknown names, the most similar first."""
+
+    def __init__(self, message: str, field: str, columns: Sequence[str]) -> None:
+        super().__init__(message)
+        self.field, self.columns = field, columns
+
+
 @dataclass(frozen=True)
 class Fields:
     """The fields of one kind of record.
@@ -91,7 +99,7 @@ class Fields:
         unread = self.unread(given, ignored)
         for field in self.needed:
             if field not in found:
-                raise FieldError(self._missing(field, given, unread))
+                raise self._missing(field, given, unread)
         for name in unread:
             if (near := mistaken(name, self.names.keys() - found)) is not None:
                 raise FieldError(f"unknown field {name!r}; did you mean {near}?{remedy}")
@@ -127,6 +135,10 @@ class Fields:
         names = {**self.names, score: (column,)}
         return replace(self, names=names, needed=(*self.needed, score))
 
+    def renamed(self, columns: Mapping[str, str]) -> Fields:
+        """Returns the fields with other names, {column: field}, instead of the accepted ones."""
+        return replace(self, names={**self.names, **{to: (name,) for name, to in columns.items()}})
+
     def _gives_way(self, name: str, other: str) -> bool:
         """Tests whether a column is not the one of ids, because the other one is."""
         pair = plain(name), plain(other)
@@ -153,7 +165,9 @@ class Fields:
     def _passed(self) -> frozenset[str]:
         return frozenset(map(plain, self.passed))
 
-    def _missing(self, field: str, given: Sequence[str], unknown: Sequence[str]) -> str:
+    def _missing(
+        self, field: str, given: Sequence[str], unknown: Sequence[str]
+    ) -> MissingFieldError:
         from difflib import get_close_matches  # for errors alone
 
         name, *others = self.names[field]
@@ -162,10 +176,11 @@ class Fields:
         ]
         advice = f"; did you mean {close[0]!r} for it?" if close else ""
         also = f" (or {', '.join(others)})" if others else ""
-        return (
+        said = (
             f"no field {name!r}{also}; it has {', '.join(given[:_SAID]) or 'none'}"
             f"{f' and {len(given) - _SAID} more' if len(given) > _SAID else ''}{advice}"
         )
+        return MissingFieldError(said, field, [*close, *unknown])
 
 
 def note_unread(where: str, names: Collection[str]) -> None:

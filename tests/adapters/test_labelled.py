@@ -241,6 +241,22 @@ def test_what_files_carry_besides_is_passed_over_and_said_and_what_is_declared_i
     assert "2 x unknown fields of documents: ignored" in capsys.readouterr().err
 
 
+def test_columns_with_unusual_names_are_renamed(home: Path, tmp_path: Path) -> None:
+    queries = [{"nr" if name == "id" else name: v for name, v in q.items()} for q in QUERIES]
+    files = {**jsonl(queries=queries), "documents.csv": "key,body_md\nd1,a\nd2,b\nd3,c\n"}
+    del files["documents.jsonl"]
+    folder = write(tmp_path / "mine", files)
+    line = r'write \[rename.queries\] and "nr" = "id" into labelled.toml'
+    with pytest.raises(UsageError, match=line):
+        open_dataset("labelled", source=folder)
+    (folder / "labelled.toml").write_text(
+        '[rename.queries]\nnr = "id"\n[rename.documents]\nkey = "id"\nbody_md = "text"\n'
+    )
+    dataset = open_dataset("labelled", source=folder)
+    assert [*dataset.query_ids] == [query["id"] for query in QUERIES]
+    assert [document.text for document in dataset.documents] == ["a", "b", "c"]
+
+
 def test_judgements_of_what_is_not_there_are_counted_and_said(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -406,8 +422,9 @@ CSV = {
         (jsonl(queries=[{**QUERIES[0], "relevant": True}]), "queries.jsonl:1: relevant is True:"),
         (jsonl(documents=[{**DOCUMENTS[0], "timestamp": 1683554160000}]),
          "documents.jsonl:1: the timestamp 1683554160000 is too large for seconds"),
-        ({**CSV, "labelled.toml": "[ignored]\n"}, "labelled.toml: unknown key 'ignored'; did you"),
+        ({**CSV, "labelled.toml": "[ignored]\n"}, "labelled.toml: ignored: unknown field; did you mean ignore"),
         ({**CSV, "labelled.toml": "[ignore]\nquery = []\n"}, "[ignore] has no 'query'; did you"),
+        ({**CSV, "labelled.toml": '[rename.queries]\nnr = "idd"\n'}, "'nr': no field 'idd'"),
         ({**CSV, "documents.csv": "id,text\nd1,a,b\n"}, "documents.csv:2: 3 cells, but the head"),
         ({**CSV, "documents.csv": 'id,text\nd0,"two\nlines"\nd1,"a\n'},
          "documents.csv:4: not valid CSV"),
