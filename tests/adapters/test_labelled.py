@@ -422,7 +422,7 @@ CSV = {
         (jsonl(queries=[{**QUERIES[0], "relevant": True}]), "queries.jsonl:1: relevant is True:"),
         (jsonl(documents=[{**DOCUMENTS[0], "timestamp": 1683554160000}]),
          "documents.jsonl:1: the timestamp 1683554160000 is too large for seconds"),
-        ({**CSV, "labelled.toml": "[ignored]\n"}, "labelled.toml: ignored: unknown field; did you mean ignore"),
+        ({**CSV, "labelled.toml": "[ignored]\n"}, "toml: ignored: unknown field; did you"),
         ({**CSV, "labelled.toml": "[ignore]\nquery = []\n"}, "[ignore] has no 'query'; did you"),
         ({**CSV, "labelled.toml": '[rename.queries]\nnr = "idd"\n'}, "'nr': no field 'idd'"),
         ({**CSV, "documents.csv": "id,text\nd1,a,b\n"}, "documents.csv:2: 3 cells, but the head"),
