@@ -224,7 +224,10 @@ def _folder_files(folder: Path, split: str) -> dict[str, Path]:
         if found is None:
             splits = sorted(path.name.partition(".")[0] for path in folder.glob("qrels/*.tsv*"))
             there = f" (there is: {', '.join(splits)})" if splits and "qrels" in name else ""
-            raise UsageError(f"{folder / name}: no such file{there}; a BEIR folder needs it")
+            raise UsageError(
+                f"{folder / name}: no such file{there}; a BEIR folder needs it (for files of your "
+                "own: --dataset labelled --source FOLDER)"
+            )
         files[name] = found
     return files
 

@@ -173,11 +173,16 @@ def _splits(folder: Path, split: str) -> dict[str, Path]:
             raise UsageError(f"{path}: {there[name.stem].name} is that split too; leave one")
     if split == "dev" and split not in there and "validation" in there:
         split = "validation"
-    wanted = list(there) if split == "all" else [split]
-    if not there or split not in ("all", *there):
+    if not there:
         raise UsageError(
-            f"{folder}: no split {split}; available splits: {', '.join(there) or 'none'} (choose "
-            f"with --split; a split is a file such as {split}.tsv)"
+            f"{folder}: contains no qrels; write one file per split, such as {split}.tsv with the "
+            "columns query-id, corpus-id and score (or remove the folder and write qrels.csv)"
+        )
+    wanted = list(there) if split == "all" else [split]
+    if split not in ("all", *there):
+        raise UsageError(
+            f"{folder}: no split {split}; available splits: {', '.join(there)} (choose with "
+            f"--split; a split is a file such as {split}.tsv)"
         )
     return {f"qrels/{name}": there[name] for name in wanted}
 

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FIELDS = {
+    "longmemeval": {"question_id", "haystack_sessions"},
+    "locomo": {"sample_id", "conversation"},
+}
+"""Fields by which the records of a dataset can be recognised."""
+
 _KINDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
 
 
@@ -106,7 +112,13 @@ def field(record: Any, name: str, kind: type[T], where: str) -> T:
     if not isinstance(record, dict):
         raise UsageError(f"{where}: not an object; the file is damaged or in another format")
     if name not in record:
-        raise UsageError(f"{where}: the field {name!r} is missing; add it, or get the file again")
+        dataset = next((d for d, fields in _FIELDS.items() if fields <= record.keys()), "")
+        advice = (
+            f"this looks like a file for --dataset {dataset} --source FILE"
+            if dataset
+            else "add it, or get the file again"
+        )
+        raise UsageError(f"{where}: the field {name!r} is missing; {advice}")
     value = record[name]
     if not isinstance(value, kind):
         raise UsageError(f"{where}: the field {name!r} must be {_KINDS[kind]}, not {value!r:.60}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,11 @@ class Question:
 
     text: str
     timestamp: int | None = None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"a query has only .text and .timestamp, no .{name}; ids and gold labels are hidden"
+        )
 
 
 @runtime_checkable

@@ -245,3 +245,12 @@ def handle(number: int) -> str:
 def is_handle(text: Any) -> bool:
     """Tests whether a value has the form of a handle."""
     return isinstance(text, str) and text[:1] == "d" and text[1:].isascii() and text[1:].isdecimal()
+
+
+def unknown_handle(id_: str) -> ValueError:
+    """Returns the error for a returned text that is not a handle of the corpus."""
+    if is_handle(id_):
+        advice = "index(corpus) is called once per haystack and must forget earlier documents"
+    else:
+        advice = "return document.id or a position in the corpus, or Hit(text=...) for a text"
+    return ValueError(f"{id_[:60]!r} is not a handle of this haystack; {advice}")

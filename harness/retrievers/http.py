@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from harness.errors import RunError
 from harness.io.masking import excerpt, from_environment
-from harness.io.packages import require_packages
 from harness.io.records import encode
 from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
@@ -68,7 +67,6 @@ class Http(wire.WireRetriever):
     revision: str | None = ""
 
     def __post_init__(self) -> None:
-        require_packages("retriever 'http'", *self.modules)
         self._check()
         import urllib3
 

@@ -15,6 +15,7 @@ from harness.io.records import Record, convert
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
+from harness.retrievers.corpus import unknown_handle
 from harness.retrievers.outputs import (
     NotAnAnswerError,
     documents_of,
@@ -137,7 +138,7 @@ class CandidateRetriever:
             handles = self._corpus.handles
             self._position_of_handle = {handle: i for i, handle in enumerate(handles)}
         if id_ not in self._position_of_handle:
-            raise ValueError(f"{id_!r} is not a handle of this haystack")
+            raise unknown_handle(id_)
         return self._position_of_handle[id_]
 
 

@@ -36,11 +36,14 @@ def as_answers(found: Sequence[Found], n: int) -> Sequence[Found]:
     """
     if not hasattr(found, "__len__"):
         raise NotAnAnswerError(
-            f"search returned {_kind(found)}; it must return a list with one answer a question, "
+            f"search returned {_kind(found)}; it must return a list with one result per query, "
             "each a list of ids, of (id, score) pairs or of hits, or a Result"
         )
     if len(found) != n:
-        raise WrongNumberError(f"{n} questions, but {len(found)} results")
+        raise WrongNumberError(
+            f"search got {n} {'query' if n == 1 else 'queries'} and returned {len(found)} results; "
+            "it must return one result per query: [[id, ...] for query in queries]"
+        )
     return found
 
 
@@ -59,7 +62,7 @@ def as_result(found: Found) -> Result:
         return as_result(Result(found))
     if found is None or isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
         raise NotAnAnswerError(
-            f"search returned {_kind(found)} for a question; it must return a list of ids, of "
+            f"search returned {_kind(found)} for a query; it must return a list of ids, of "
             "(id, score) pairs or of hits, or a Result"
         )
     given: Any = found
@@ -83,6 +86,11 @@ def as_result(found: Found) -> Result:
         if any(score is None for _, score in items):
             raise NotAnAnswerError(
                 "search returned a pair without a score, (id, None): give numbers, or ids alone"
+            )
+        if isinstance(items[0][0], float) or isinstance(items[0][1], str):
+            raise NotAnAnswerError(
+                f"search returned the pair {tuple(items[0])!r}; a pair is (id, score), not "
+                "(score, id)"
             )
         return Result([item[0] for item in items], [float(item[1]) for item in items])
     return Result(items)

@@ -99,7 +99,14 @@ class RetrieverSpec:
             if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in params
         ]
         if lacking:
-            raise UsageError(f"retriever {self.name!r} needs --param {lacking[0]}=...")
+            advice = ""
+            if not is_ours(self.name):
+                file, _, thing = self.name.rpartition(":")
+                advice = (
+                    f"; for an object, write a function that returns {thing}({lacking[0]}=...) "
+                    f"and name it as {file}:FUNCTION"
+                )
+            raise UsageError(f"retriever {self.name!r} needs --param {lacking[0]}=...{advice}")
         try:
             built = factory(**params)
             serves = wrapper_for(built)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from harness.datasets.reader import Dataset, last_of_base
 from harness.retrievers.contract import Corpus, Question
-from harness.retrievers.corpus import Changed, handle, is_handle
+from harness.retrievers.corpus import Changed, handle, is_handle, unknown_handle
 from harness.retrievers.outputs import in_range
 
 Int32 = npt.NDArray[np.int32]
@@ -165,7 +165,7 @@ class BlindedCorpus:
             position = self._position_of_handle[number] if 0 <= number < self._handles else -1
             if position >= 0:
                 return int(position)
-            raise ValueError(f"{id_!r} is not a handle of this haystack")
+            raise unknown_handle(id_)
         return index(id_)
 
     def gold_positions(self, gold_rows: Sequence[int]) -> npt.NDArray[np.int64]:

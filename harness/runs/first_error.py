@@ -12,6 +12,7 @@ import orjson
 import harness
 
 _FRAME = re.compile(r'^ +File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
+_OWN_CLASS = re.compile(r"^harness\.[\w.]+: ")
 _NOT_OF_THE_USER = tuple(
     os.path.join(folder, "")
     for folder in (str(Path(harness.__file__).parent), *sysconfig.get_paths().values())
@@ -46,4 +47,4 @@ def _message(trace: str) -> str:
     lines = trace.strip().splitlines()
     inside = max((i for i, line in enumerate(lines) if line.startswith("  File ")), default=-1)
     named = (line for line in lines[inside + 1 :] if line and not line.startswith(" "))
-    return next(named, lines[-1])
+    return _OWN_CLASS.sub("", next(named, lines[-1]))

@@ -321,6 +321,13 @@ def test_unjudged_queries_are_kept_and_recorded_unless_nothing_answers_them(
     )
 
 
+def test_an_empty_qrels_folder_names_the_file_to_write(home: Path, tmp_path: Path) -> None:
+    folder = write(tmp_path / "mine", {"documents.jsonl": DOCUMENTS, "queries.jsonl": QUERIES})
+    (folder / "qrels").mkdir()
+    with pytest.raises(UsageError, match=r"qrels: contains no qrels; write .* test\.tsv with"):
+        open_dataset("labelled", source=folder)
+
+
 def test_splits_are_the_files_under_qrels(home: Path, tmp_path: Path) -> None:
     files = {
         "documents.jsonl": DOCUMENTS,

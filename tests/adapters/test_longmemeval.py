@@ -289,3 +289,12 @@ def test_a_truncated_file_is_refused_with_the_byte_where_it_ends(
         open_dataset("longmemeval", source=path)
     with pytest.raises(UsageError, match=r"no longmemeval_s_cleaned\.json in this folder"):
         open_dataset("longmemeval", source=tmp_path)
+
+
+def test_a_file_of_another_dataset_is_recognised(home: Path, tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "locomo10.json", tmp_path / "longmemeval_s.json"
+    theirs.write_text('[{"sample_id": "conv-26", "conversation": {}, "qa": []}]')
+    ours.write_text('[{"question_id": "q", "haystack_sessions": []}]')
+    for given, name, file in (("longmemeval", "locomo", theirs), ("locomo", "longmemeval", ours)):
+        with pytest.raises(UsageError, match=f"looks like a file for --dataset {name} --source"):
+            open_dataset(given, source=file)

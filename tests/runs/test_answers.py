@@ -168,7 +168,7 @@ def test_no_answer_is_said_with_the_class_and_without_a_trace(
         def search(self, queries: Sequence[Question], k: int) -> Any:
             return answer
 
-    with pytest.raises(RunError, match=r"first with .*Forgot: search returned None"):
+    with pytest.raises(RunError, match=r"first error: .*Forgot: search returned None"):
         run(notes, Forgot(), out=tmp_path)
     (errors,) = tmp_path.glob(".*/errors.jsonl")
     assert "Traceback" not in errors.read_text()
@@ -251,8 +251,10 @@ def test_equal_scores_keep_the_order_of_the_answer(notes: Dataset, tmp_path: Pat
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (["d8"], "'d8' is not a handle of this haystack"),
-        (["n1"], "'n1' is not a handle of this haystack"),
+        (["d8"], "'d8' is not a handle of this haystack; index(corpus) is called once per hay"),
+        (["n1"], "'n1' is not a handle of this haystack; return document.id or a position"),
+        (["a text"], "in the corpus, or Hit(text=...) for a text"),
+        ([(0.5, "d0")], "returned the pair (0.5, 'd0'); a pair is (id, score), not (score, id)"),
         ([8], "position 8 is not in a haystack of 8 documents"),
         ([-1], "position -1 is not in a haystack of 8 documents"),
         (np.array([0, 9]), "position 9 is not in a haystack of 8 documents"),
@@ -261,9 +263,9 @@ def test_equal_scores_keep_the_order_of_the_answer(notes: Dataset, tmp_path: Pat
         (Result(["d0"], [1.0, 2.0]), "1 ids, but scores of shape (2,)"),
         (Result([0], confidence=float("nan")), "the confidence is nan"),
         (Result([0], confidence="high"), "could not convert string to float"),  # type: ignore[arg-type]
-        (None, "search returned None for a question; it must return a list of ids"),
-        ("d0", "search returned str for a question; it must return a list of ids"),
-        (7, "search returned int for a question; it must return a list of ids"),
+        (None, "search returned None for a query; it must return a list of ids"),
+        ("d0", "search returned str for a query; it must return a list of ids"),
+        (7, "search returned int for a query; it must return a list of ids"),
     ],
 )
 def test_an_answer_that_cannot_be_costs_its_own_query_alone(
@@ -287,6 +289,17 @@ def test_an_answer_that_cannot_be_costs_its_own_query_alone(
     assert table["failed"] == [False, False, True, False]
 
 
+def test_a_query_has_no_id(notes: Dataset, tmp_path: Path) -> None:
+    class Asks:
+        def index(self, corpus: Corpus) -> None: ...
+
+        def search(self, queries: Sequence[Question], k: int) -> list[Any]:
+            return [[query.id] for query in queries]
+
+    with pytest.raises(RunError, match=r"a query has only \.text and \.timestamp, no \.id; ids "):
+        run(notes, Asks(), out=tmp_path)
+
+
 def test_too_few_answers_for_a_batch_are_an_error_not_a_shift(
     notes: Dataset, tmp_path: Path
 ) -> None:
@@ -300,7 +313,7 @@ def test_too_few_answers_for_a_batch_are_an_error_not_a_shift(
 
     folder = run(notes, Short(), out=tmp_path)
     assert list(_errors(folder)) == ["q1"]
-    assert "1 questions, but 0 results" in _errors(folder)["q1"]
+    assert "search got 1 query and returned 0 results" in _errors(folder)["q1"]
 
 
 def test_confidence_and_abstention_are_kept_and_nothing_is_an_answer(

@@ -176,7 +176,7 @@ def test_built_in_names_come_first_then_entry_points_then_plug_ins(
         ("{}:Lame", {"x": 1}, "has no parameter 'x'; known: none"),
         ("{}:Lame", {}, "lacks index(corpus) or search(queries, k)"),
         ("{}:instance", {}, "is a First, not a class or a function"),
-        ("{}:Needs", {}, "needs --param model=..."),
+        ("{}:Needs", {}, "needs --param model=...; for an object, write a function that returns"),
         ("http", {}, "needs --param url=..."),
         ("{}:First", {"nth": "second"}, "invalid literal for int()"),
     ],

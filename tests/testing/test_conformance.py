@@ -179,7 +179,7 @@ def test_scores_that_depend_on_the_shard_fail_the_check_of_shards(plugin: Path) 
 @pytest.mark.parametrize(
     ("returned", "says"),
     [("None", "search returned None; it must return a list"),
-     ("[None for _ in queries]", "search returned None for a question; it must return a list of"),
+     ("[None for _ in queries]", "search returned None for a query; it must return a list of"),
      ("(i for i in range(3))", "search returned generator; it must return a list")],
 )  # fmt: skip
 def test_what_is_no_answer_is_said_once_and_what_to_type_next(

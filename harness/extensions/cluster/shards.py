@@ -23,6 +23,7 @@ from harness.io.plugins import FAILURES
 from harness.records.run import Params
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result, Retriever
+from harness.retrievers.corpus import unknown_handle
 from harness.retrievers.outputs import in_order, in_range, ranked_result, scores_of
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.usage import COUNTS
@@ -156,7 +157,7 @@ class Shard:
         if not isinstance(id_, str):
             return index(id_)
         if id_ not in self._handles:
-            raise ValueError(f"{id_!r} is not a handle of this shard")
+            raise unknown_handle(id_)
         return self._handles[id_]
 
     @cached_property
