@@ -133,7 +133,7 @@ def test_runs_are_archived_restored_and_removed_after_a_question(
     assert notes.read_text() == "mine"
     said = harness("runs", "remove", "base")
     assert said.status == 2
-    assert "--yes does it unasked" in said.err
+    assert "not a terminal; add --yes" in said.err
     assert notes.is_file()
     said = harness("runs", "remove", "base", "--yes")
     assert (said.status, two["base"].exists()) == (0, False)

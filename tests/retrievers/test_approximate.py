@@ -51,8 +51,8 @@ def test_the_result_says_what_it_left_out_over_all_processes() -> None:
         reported=[*checked, {"texts_asked": 3}],
     )
     assert notes(record) == [
-        "search by HNSW32 efSearch=64 found 85.0% of the documents of exact search, for the first "
-        "200 questions; built in 3.0 s"
+        "HNSW32 efSearch=64 found 85.0% of the documents of exact search (first 200 questions); "
+        "built in 3.0 s"
     ]
 
 

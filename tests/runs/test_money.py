@@ -376,7 +376,7 @@ def test_a_run_that_came_to_its_end_was_not_cut_off(
     assert record.cut_off_attempts == 0
     line = cost(replace(record, cut_off_attempts=1))
     assert line is not None
-    assert line[1].endswith("without what was under way when 1 attempt ended")
+    assert line[1].endswith("without the calls cut off in 1 attempt")
 
 
 def test_dollars_have_cents_from_ten_dollars_on_and_four_digits_below() -> None:
