@@ -187,7 +187,7 @@ def _splits(folder: Path, split: str) -> dict[str, Path]:
     return {f"qrels/{name}": there[name] for name in wanted}
 
 
-class _Settings(Record):
+class _LabelledToml(Record):
     """labelled.toml: fields to ignore, and names of fields by column, both by role."""
 
     ignore: dict[str, list[str]] = field(default_factory=dict)
@@ -200,7 +200,7 @@ def _settings(role: str, path: Path) -> tuple[Sequence[str], Mapping[str, str]]:
     place = folder / SETTINGS
     if not place.is_file():
         return (), {}
-    found = convert(read_toml(place), _Settings, str(place))
+    found = convert(read_toml(place), _LabelledToml, str(place))
     for table, roles in (("ignore", found.ignore), ("rename", found.rename)):
         for name in roles:
             if name not in FIELDS:
