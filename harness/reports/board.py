@@ -114,6 +114,7 @@ def page_data(
             id=board_id(board),
             title=title(board),
             runs=len(board.entries),
+            systems=sorted({*labels(board.entries), *(one.system for one in board.entries)}),
             dataset=board.dataset,
             depth=board.depth,
             queries=board.queries,

@@ -526,11 +526,12 @@ class PageProtocol(Record):
 
 
 class BoardHead(Record):
-    """The data by which a page offers a board."""
+    """The data by which a page offers a board; `systems` are searched for."""
 
     id: str
     title: str
     runs: int
+    systems: list[str]
     dataset: ScoredDataset
     depth: int
     queries: ScorableQueries

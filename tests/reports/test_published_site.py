@@ -183,7 +183,7 @@ def test_a_site_compares_two_systems_that_are_chosen_and_keeps_what_is_chosen(
         page.get_by_role("link", name="Report of bm25").click()
         page.get_by_role("link", name="The board").click()
         page.get_by_text("recall@10: tfidf − bm25").wait_for()
-        page.get_by_label("Granularity").select_option("session")
+        page.get_by_label("Dataset").select_option("sample, session")
         page.get_by_text("on sample, session").first.wait_for()
 
 
@@ -207,6 +207,6 @@ def test_from_the_disk_the_page_says_what_to_do(
     with launched() as browser:
         page: Page = browser.new_page()
         page.goto((tmp_path / "site" / "index.html").as_uri())
-        page.get_by_text("No browser lets a page from the disk fetch its boards.").wait_for()
+        page.get_by_text("Browsers do not let a page on disk load its data.").wait_for()
         assert "python -m http.server" in page.locator("#running").inner_text()
         page.close()

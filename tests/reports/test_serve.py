@@ -246,7 +246,7 @@ def test_two_runs_of_a_board_are_compared_when_they_are_asked_for(
 
 
 @pytest.mark.browser
-def test_dead_runs_are_put_away_and_seen_again_and_nothing_is_removed(
+def test_dead_runs_are_hidden_and_shown_again_and_nothing_is_removed(
     port: int, results: Path, bm25: Path
 ) -> None:
     from browsers import opened
@@ -254,10 +254,10 @@ def test_dead_runs_are_put_away_and_seen_again_and_nothing_is_removed(
     folder = unfinished(results, "dead", 8, [None, None])
     (results / "torn").mkdir()
     (results / "torn" / "run.json").write_text("{")
-    away = "1 run put away, not removed."
+    away = "1 run hidden, not removed."
     with opened(f"http://127.0.0.1:{port}/") as page:
         page.get_by_text("stopped at 2 of 8").wait_for()
-        for button in ("Put torn away", "Put dead away"):
+        for button in ("Hide torn", "Hide dead"):
             page.get_by_role("button", name=button).click()
         page.get_by_text("stopped at 2 of 8").wait_for(state="detached")
         assert page.get_by_text(away).count() == 2
@@ -303,12 +303,12 @@ def test_the_page_follows_the_folder(port: int, results: Path, tfidf: Path) -> N
         folder = unfinished(results, "mine", 8, [None, None])
         page.get_by_text("2 of 8").wait_for()
         assert page.get_by_role("progressbar").count() == 1
-        page.get_by_role("combobox", name="Ranked by").select_option("mrr@10")
+        page.get_by_role("combobox", name="Metric").select_option("mrr@10")
         shutil.copytree(tfidf, results / tfidf.name)
         shutil.rmtree(folder)
         page.get_by_role("button", name="tfidf").wait_for()
         assert page.get_by_role("progressbar").count() == 0
-        assert page.get_by_role("combobox", name="Ranked by").input_value() == "mrr@10"
+        assert page.get_by_role("combobox", name="Metric").input_value() == "mrr@10"
         page.get_by_role("button", name="tfidf").click()
         page.get_by_role("link", name="Report of tfidf").click()
         page.locator("#abilities svg").wait_for()
@@ -325,7 +325,7 @@ def test_a_folder_without_runs_waits_for_the_first(tmp_path: Path, bm25: Path) -
     with server(tmp_path, 0) as serving:
         Thread(target=serving.serve_forever, args=(0.01,), daemon=True).start()
         with opened(f"http://127.0.0.1:{serving.server_port}/") as page:
-            assert "No scored run" in page.locator("#lede").inner_text()
+            assert "No scored runs yet" in page.locator("#lede").inner_text()
             shutil.copytree(bm25, tmp_path / bm25.name)
             page.get_by_role("button", name="bm25").wait_for()
         serving.shutdown()
@@ -363,15 +363,15 @@ def test_chosen_runs_are_compared_and_back_keeps_the_choice(
         boxes = page.get_by_role("checkbox")
         for at in range(2):
             boxes.nth(at).check()
-        choose = page.get_by_role("combobox", name="Ranked by")
+        choose = page.get_by_role("combobox", name="Metric")
         choose.select_option("hit@10")
-        page.get_by_role("link", name="Compare them").click()
+        page.get_by_role("link", name="Full comparison").click()
         page.get_by_role("heading", name="tfidf", exact=False).first.wait_for()
         assert page.get_by_role("combobox", name="Metric").input_value() == "hit@10"
         page.go_back()
         page.go_back()
         boxes.nth(2).check()
-        page.get_by_role("link", name="Compare them").click()
+        page.get_by_role("link", name="Full comparison").click()
         page.get_by_role("heading", name="3 runs on sample").wait_for()
         shown = page.locator("#differences-table tbody tr")
         assert shown.count() == 3
@@ -391,5 +391,5 @@ def test_chosen_runs_are_compared_and_back_keeps_the_choice(
         page.go_back()
         page.go_back()
         page.go_back()
-        page.get_by_role("link", name="Compare them").wait_for()
+        page.get_by_role("link", name="Full comparison").wait_for()
         assert [boxes.nth(at).is_checked() for at in range(3)] == [True] * 3

@@ -1,4 +1,4 @@
-// Answers beside a board: of each reader and judge the systems, and the baselines below them.
+// Answers next to a board: the systems and baselines of each reader and judge.
 
 import { againstCost } from "../shared/cost.js";
 import { answeredOnly, count, NONE, plain, span } from "../shared/numbers.js";
@@ -45,38 +45,41 @@ function answerColumns(rows) {
           number(
             "retrieval error",
             (row) => errorShare(row, "partial_retrieval_error", "retrieval_error"),
-            "wrong without all of the evidence in the context, of answerable questions",
+            "share of answerable queries: wrong without all of the evidence in the context",
           ),
           number(
             "reader error",
             (row) => errorShare(row, "reader_error", "wrong_abstention"),
-            "wrong with all of the evidence in the context, of answerable questions",
+            "share of answerable queries: wrong with all of the evidence in the context",
           ),
         ]
       : []),
     ...(rows.some(({ judge_range: range }) => range)
       ? [
           number(
-            "over judges",
+            "range over judges",
             ({ judge_range: range }) => (range ? span(...range) : NONE),
-            "the least and the largest accuracy of the same answers, by who judged them",
+            "lowest and highest accuracy of the same answers by different judges",
           ),
         ]
       : []),
-    number("tokens shown", ({ tokens }) => (tokens === null ? NONE : count(Math.round(tokens)))),
+    number("context tokens", ({ tokens }) => (tokens === null ? NONE : count(Math.round(tokens)))),
     number("USD", ({ usd }) => (usd === null ? NONE : plain(usd))),
   ];
 }
 
-/** The answers beside a board; nothing where there are none. */
+/** Shows the answers next to a board, or nothing. */
 export function answers(found) {
   find("answers").hidden = !found.length;
   replace(
     find("answers-tables"),
     ...found.flatMap(({ reader, protocol, metric, rows }) => [
-      el("h3", {}, `${metric} of ${protocol.replace("judge:", "the judge ")}`),
-      el("p", { class: "how" }, `read by ${reader}`),
-      table(answerColumns(rows), rows, { class: "cards", label: `Answers read by ${reader}` }),
+      el("h3", {}, `${metric}, ${protocol.replace("judge:", "judge ")}`),
+      el("p", { class: "how" }, `Reader: ${reader}`),
+      table(answerColumns(rows), rows, {
+        class: "cards",
+        label: `Answers of the reader ${reader}`,
+      }),
       ...againstCost(
         rows.map((row) => ({
           ...row,

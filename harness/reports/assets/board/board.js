@@ -1,84 +1,20 @@
-// The board: switches, a table that sorts, intervals, and details on click.
+// The leaderboard: controls, a table, a comparison next to it, and quality against cost.
 
-import { intervalSaid, many } from "../shared/numbers.js";
-import { el, fetches, find, follow, live, replace, reveal, select } from "../shared/page.js";
+import { count, intervalSaid, many } from "../shared/numbers.js";
+import { el, fetches, find, follow, live, replace, reveal } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
 import { answers } from "./answers.js";
 import { claims } from "./claims.js";
 import { anyLost, anyUsd, boundRow, columnsOf, ofFewer, pick } from "./columns.js";
 import { comparing } from "./comparing.js";
+import { controls, finds, matches } from "./controls.js";
 import { chosen, data, part, place, renew, view } from "./data.js";
 import { entryDetails } from "./details.js";
 import { broken, linkHistory, silent, unfinished } from "./live.js";
+import { folded, rowsOf } from "./rows.js";
+import { tradeoff } from "./tradeoff.js";
 
-function controls(now) {
-  const anew = {
-    ...{ variant: "", protocol: "", metric: "", sort: "-metric", open: [], compare: [] },
-  };
-  const one = (label, id, options, value, change) =>
-    select(label, options, value, (next) => chosen.set(change(next)), { id });
-  const { dataset } = now;
-  replace(
-    find("choices"),
-    one("Dataset", "dataset", now.datasets, dataset, (name) => ({
-      ...anew,
-      dataset: name,
-      granularity: "",
-    })),
-    one("Granularity", "granularity", now.granularities, now.granularity, (granularity) => ({
-      ...anew,
-      dataset,
-      granularity,
-    })),
-    now.variants.length > 1 &&
-      one("Runs that compare", "variant", now.variants, now.variant, (variant) => ({
-        ...anew,
-        variant,
-      })),
-    one(
-      "Protocol",
-      "protocol",
-      now.board.protocols.map(({ name, official }) => [
-        name,
-        official ? `${name} (official)` : name,
-      ]),
-      now.protocol,
-      (protocol) => ({ protocol }),
-    ),
-    one("Questions", "slice", now.slices, now.slice, (questions) => ({ questions })),
-    one(
-      "k",
-      "k",
-      now.ks.map((k) => [k, k === "all" ? "whole ranking" : k]),
-      now.k,
-      (k) => ({ k }),
-    ),
-    one("Ranked by", "metric", now.names, now.metric, (metric) => ({ metric, sort: "-metric" })),
-    now.abilities.length > 0 &&
-      now.names.length > 1 &&
-      one(
-        "Beside it",
-        "columns",
-        [
-          ["abilities", "its value by ability"],
-          ["metrics", "other metrics"],
-        ],
-        now.columns,
-        (columns) => ({ columns }),
-      ),
-  );
-}
-
-function rowsOf({ board, key, slice }) {
-  return board.entries.map((entry) => {
-    const found = entry.protocols.find((one) =>
-      Object.entries(key).every(([name, value]) => one[name] === value),
-    );
-    return { entry, slices: found?.slices ?? {}, now: found?.slices[slice] ?? {} };
-  });
-}
-
-/** The chosen board with all that is known of it: at once where it was looked at before. */
+/** The chosen board with its part of the data: a promise if that is not loaded yet. */
 function whole() {
   const at = place();
   const with_ = (rest) => ({ at, board: { ...at.board, ...rest } });
@@ -88,20 +24,20 @@ function whole() {
 
 let draws = 0;
 
-/** Draw what is chosen; of a board that was not looked at before, once it is unpacked. */
+/** Draws what is chosen, after loading the board if necessary. */
 function draw() {
   draws += 1;
   const mine = draws;
   find("eyebrow").textContent =
-    `harness ${data.harness}${live ? " · follows the folder of runs" : ""}`;
+    `harness ${data.harness}${live ? " · updates while runs finish" : ""}`;
   broken(data.broken);
   unfinished();
   const none = !data.boards.length;
   for (const id of ["choices", "board", "footer"]) find(id).hidden = none;
-  if (none) for (const name of ["answers", "claims"]) find(name).hidden = true;
+  if (none) for (const name of ["answers", "claims", "tradeoff", "jump"]) find(name).hidden = true;
   find("empty").hidden = !none;
   if (none) {
-    find("lede").textContent = "No scored run is here yet.";
+    find("lede").textContent = "No scored runs yet.";
     return;
   }
   const found = whole();
@@ -114,32 +50,26 @@ function draw() {
 function show({ at, board: chosenBoard }) {
   find("board").removeAttribute("aria-busy");
   const now = view(at, chosenBoard);
-  const { board, protocol, official, slice, metric } = now;
+  const { board, protocol, slice, metric } = now;
   controls(now);
-  find("lede").replaceChildren(
-    `${many(board.entries.length, "run")} on ${board.title}. `,
-    el(
-      "span",
-      { class: "tag" },
-      official
-        ? `official: gives the numbers of ${official}`
-        : `${now.key.protocol} is the harness's own protocol, no official score`,
-    ),
-  );
-  const rows = rowsOf(now);
-  const columns = columnsOf(now, rows);
+  lede(now);
+  const all = rowsOf(now);
+  const rows = all.filter(({ entry }) => finds(entry, board));
+  matches(now, rows.length);
+  const columns = columnsOf(now, all);
   let shown = ordered(
     rows.sort((a, b) => a.entry.run.localeCompare(b.entry.run)),
     columns,
     chosen.sort,
   );
-  // Who fails on the hard ones must not rise by it.
+  // Runs that fail on hard queries must not rise by it.
   if (/^-?metric$/.test(chosen.sort))
     shown = shown.sort((a, b) => ofFewer(a, metric) - ofFewer(b, metric));
   const outside = (row) => row.entry.sees_gold_labels || ofFewer(row, metric);
+  find("board").hidden = !rows.length;
   replace(
     find("table"),
-    table(columns, shown, {
+    table(columns, folded(shown), {
       class: "board",
       label: `${board.title}, ${protocol}, ${slice}, ranked by ${metric}`,
       sorted: chosen.sort,
@@ -157,12 +87,34 @@ function show({ at, board: chosenBoard }) {
     }),
   );
   comparing(now);
+  tradeoff(now, rows);
   answers(board.answers ?? []);
   claims(board.claims ?? []);
-  said(rows, metric, board);
+  notes(all, metric, board);
 }
 
-/** A row, which a click chooses to be compared, where it is on nothing that has its own use. */
+/** What was run on which data, and by which protocol it is scored. */
+function lede({ name, board, official, key }) {
+  const { dataset, queries, depth } = board;
+  const facts = [
+    `${dataset.text} text`,
+    `split ${dataset.split}`,
+    `up to ${count(depth)} documents per query`,
+    `data ${dataset.fingerprint.slice(0, 8)}`,
+  ];
+  find("lede").replaceChildren(
+    `${many(board.entries.length, "run")} on ${name}: ${count(queries.n)} queries, ${facts.join(", ")}. `,
+    el(
+      "span",
+      { class: "tag" },
+      official
+        ? `${key.protocol}: the same numbers as ${official}`
+        : `${key.protocol}: this harness's own protocol`,
+    ),
+  );
+}
+
+/** A row; a click outside its controls chooses it for the comparison. */
 function rowOf({ entry }, outside) {
   const picked = chosen.compare.includes(entry.run);
   const click = ({ target }) => {
@@ -172,31 +124,30 @@ function rowOf({ entry }, outside) {
   return { class: classes, on: { click } };
 }
 
-function said(rows, metric, { dataset, scoring }) {
+function notes(rows, metric, { dataset, scoring }) {
   const cells = (some) => some.map(({ now }) => now[metric]);
   const ranked = rows.filter(({ entry }) => !entry.sees_gold_labels);
   const cell = cells(ranked.length ? ranked : rows).find((one) => one?.interval);
   const few = cells(ranked).find((one) => one?.rank)?.rank_note;
   find("said").textContent = cell
-    ? `${intervalSaid(cell.interval)}. A rank is a range: those of this table hold the true rank of every system at once in 95% of cases, by paired differences${few ? `; ${few}` : ""}. For several metrics or kinds of questions together nothing is promised.`
+    ? `${intervalSaid(cell.interval)}. Ranks are ranges: those of this table hold the true ranks of all systems at once in 95% of samples, by paired tests, for one metric and one choice of queries${few ? `; ${few}` : ""}.`
     : "";
   const lost = anyLost(rows)
-    ? " Lost: queries that failed, which count 0, and those that cannot be measured, which are in no mean."
+    ? " Failed queries count 0; unresolved ones are in no mean, because no returned text matched a document."
     : "";
   const usd = anyUsd(rows)
-    ? " USD: what taking the haystacks in cost and, below it, a thousand questions."
+    ? " USD: cost of ingesting the dataset and, below it, of a thousand queries."
     : "";
   find("legend").textContent =
-    `Thick line: mean. Bar: 95% interval. Dashed: what a random order would score; all bars of the table have one scale. Point at a bar for its numbers, or open a name for all of them; choose two rows to compare them. Time: of a query where it ran, the median and, below it, what 99 of 100 were within. Tokens: mean of the top 10.${lost}${usd}`;
+    `Thick mark: mean. Bar: 95% interval. Dashed: random baseline. All bars have the same scale. Open a name for all numbers of a run; choose two rows to compare them. Latency: median per query and, below it, the 99th percentile, on the machine of the run. Tokens: mean of the first ten documents.${lost}${usd}`;
   const altered = dataset.published_files === false ? " These are not the published files." : "";
   find("footer").textContent =
-    `Data ${dataset.fingerprint}.${altered} Scores version ${scoring.version}. Made from leaderboard.json; the page draws what stands there and loads nothing from ${live || fetches ? "elsewhere" : "a network"}.`;
+    `Data ${dataset.fingerprint}.${altered} Scoring version ${scoring.version}. All numbers are in leaderboard.json. The page loads nothing from ${live || fetches ? "other servers" : "a network"}.`;
 }
 
-find("choices").addEventListener("submit", (event) => event.preventDefault());
 chosen.watch(draw);
 for (const [href, words] of data.links ?? []) find("links").append(el("a", { href }, words), " ");
-// What is drawn first is there at once; where it cannot be had, the page says so.
+// The first board is loaded before the page is shown.
 if (data.boards.length) await Promise.resolve(whole()).catch(silent);
 reveal(draw);
 
@@ -205,7 +156,7 @@ if (live)
   follow(async (state) => {
     unfinished(state.unfinished);
     linkHistory(state.history);
-    // The first time too: a run may have come since the page was made.
+    // Also the first time: a run may have finished since the page was made.
     if (state.version === version) return;
     version = state.version;
     await renew();

@@ -1,4 +1,4 @@
-// What is claimed of systems elsewhere: apart from what was measured, in the order as given.
+// Claims of authors about their systems, apart from what was measured, in the order as given.
 
 import { count, NONE, plain } from "../shared/numbers.js";
 import { el, find, replace } from "../shared/page.js";
@@ -40,7 +40,7 @@ const COLUMNS = [
     head: "Source",
     kind: "words",
     cell: ({ source, date }) => [
-      // Words of others: only an address of the web becomes a link.
+      // Untrusted text: only a web address becomes a link.
       /^https?:\/\//.test(source)
         ? el("a", { href: source, rel: "noopener noreferrer" }, source.replace(/^https?:\/\//, ""))
         : source,
@@ -52,11 +52,11 @@ const COLUMNS = [
 function again(reproducible) {
   if (typeof reproducible === "string") return reproducible;
   return reproducible
-    ? "can be had again from public files"
-    : "cannot be had again from public files";
+    ? "can be repeated from public files"
+    : "cannot be repeated from public files";
 }
 
-/** The claims beside a board; nothing where there are none. */
+/** Shows the claims next to a board, or nothing. */
 export function claims(found) {
   find("claims").hidden = !found.length;
   replace(

@@ -1,4 +1,4 @@
-// The columns of the board, and what stands in a cell of each.
+// The columns of the table.
 
 import { meaning } from "../shared/glossary.js";
 import {
@@ -13,14 +13,15 @@ import {
   span,
 } from "../shared/numbers.js";
 import { distinct, downTo, el, live } from "../shared/page.js";
-import { chosen } from "./data.js";
+import { chosen, nameOf } from "./data.js";
 import { intervalDrawing, scaleEnd } from "./interval.js";
+import { unfold } from "./rows.js";
 
-/** Whether any query of a run failed or cannot be measured. */
+/** Whether a query of any run failed or is unresolved. */
 export const anyLost = (rows) =>
   rows.some(({ entry: { queries: q } }) => q.failed || q.unmeasurable);
 
-/** It lacks queries that others were measured on, so that its mean does not rank. */
+/** Whether a run lacks queries of others, so that its mean is not ranked. */
 export function ofFewer({ entry, now }, metric) {
   const cell = now[metric];
   return Boolean(cell?.interval && !cell.rank && !entry.sees_gold_labels);
@@ -75,7 +76,7 @@ export function columnsOf(now, rows) {
           [0, end / 2, end].map((tick) => el("span", {}, short(tick))),
         ),
       ],
-      title: "where the true mean lies for 95% of all samples of questions like this one",
+      title: meaning("95% interval"),
       kind: "interval",
       id: "interval",
       cell: ({ now: cells }) => intervalDrawing(cells[metric] ?? {}, bounds[metric] ?? {}, end),
@@ -94,7 +95,7 @@ const ofAbilities = ({ abilities, metric, bySlice }, rows, end) =>
     const cellOf = ({ slices }) => slices[name]?.[metric];
     return {
       head: [name, overHowMany(rows, (row) => cellOf(row)?.n)],
-      title: `${metric} over the questions of this ability`,
+      title: `${metric} over the queries of this ability`,
       id: name,
       number: true,
       kind: "part ability",
@@ -112,7 +113,7 @@ const ofAbilities = ({ abilities, metric, bySlice }, rows, end) =>
     };
   });
 
-/** All that is known of a cell, for who points at it. */
+/** The tooltip of a cell. */
 function cellSaid(name, metric, { value, n, interval, rank }, { random_baseline: random }) {
   return [
     `${name}: ${metric} ${plain(value)}`,
@@ -125,7 +126,7 @@ function cellSaid(name, metric, { value, n, interval, rank }, { random_baseline:
     .join("; ");
 }
 
-/** The other metrics over the chosen questions. */
+/** The other metrics over the chosen queries. */
 const ofMetrics = ({ metric, shown }) =>
   shown
     .filter(({ name }) => name !== metric)
@@ -133,12 +134,12 @@ const ofMetrics = ({ metric, shown }) =>
       head: family,
       id: name,
       number: true,
-      kind: "part",
+      kind: "part other",
       cell: ({ now: cells }) => plain(cells[name]?.value),
       by: ({ now: cells }) => cells[name]?.value,
     }));
 
-/** Over how many questions a column is; the range where systems differ in it. */
+/** The number of queries of a column; a range where systems differ in it. */
 function overHowMany(rows, of) {
   const known = rows.map(of).filter((n) => n !== undefined);
   if (!known.length) return null;
@@ -147,8 +148,10 @@ function overHowMany(rows, of) {
 }
 
 const lostColumn = {
-  head: "Lost",
+  head: ["Failed", el("span", { class: "small" }, "or unresolved")],
+  title: meaning("lost"),
   id: "failed",
+  label: "Failed",
   first: 1,
   number: true,
   kind: "part",
@@ -158,10 +161,10 @@ const lostColumn = {
 };
 
 const timeColumn = {
-  head: ["Time", el("span", { class: "small" }, "p50, p99")],
-  title: "how long a query took where it ran: the median, and what 99 of 100 were within",
+  head: ["Latency", el("span", { class: "small" }, "p50, p99")],
+  title: "time per query on the machine of the run: the median, and the 99th percentile",
   id: "p50",
-  label: "p50, p99",
+  label: "Latency",
   first: 1,
   number: true,
   kind: "part",
@@ -172,18 +175,18 @@ const timeColumn = {
   by: ({ entry }) => entry.cost.search_ms?.p50,
 };
 
-/** What taking the haystacks in cost, and what a thousand questions cost. */
+/** The cost of ingesting the dataset, and of a thousand queries. */
 const usdOf = ({ entry: { cost } }) => [cost.ingestion?.usd, cost.searching?.usd_per_1000_queries];
 
-/** Whether it is known of any run what it cost. */
+/** Whether the cost of any run is known. */
 export const anyUsd = (rows) =>
   rows.some((row) => usdOf(row).some((value) => value !== undefined && value !== null));
 
 const usdColumn = {
-  head: ["USD", el("span", { class: "small" }, "once, 1,000 q.")],
-  title: "what taking the haystacks in cost in US dollars, and, below it, a thousand questions",
+  head: ["USD", el("span", { class: "small" }, "ingest, 1,000 q.")],
+  title: "cost of ingesting the dataset in US dollars, and of a thousand queries",
   id: "usd",
-  label: "USD: taking in, 1,000 questions",
+  label: "USD: ingest, 1,000 queries",
   first: 1,
   number: true,
   kind: "part",
@@ -194,11 +197,13 @@ const usdColumn = {
   by: (row) => usdOf(row)[0],
 };
 
-const tokensOf = ({ entry }) => entry.tokens?.per_query_top_10?.mean;
+export const tokensOf = ({ entry }) => entry.tokens?.per_query_top_10?.mean;
 
 const tokensColumn = {
-  head: "Tokens",
+  head: ["Tokens", el("span", { class: "small" }, "top 10")],
+  title: "tokens of the first ten documents, mean per query",
   id: "tokens",
+  label: "Tokens",
   first: 1,
   number: true,
   kind: "part",
@@ -209,13 +214,13 @@ const tokensColumn = {
   by: tokensOf,
 };
 
-/** Choose a run to be compared, or no longer. */
+/** Choose a run for the comparison, or remove it. */
 export function pick(run) {
   const others = chosen.compare.filter((one) => one !== run);
   chosen.set({ compare: others.length < chosen.compare.length ? others : [...others, run] });
 }
 
-/** Whether a run is chosen to be compared. */
+/** A box that chooses a run for the comparison. */
 function picking({ entry }) {
   const change = () => pick(entry.run);
   const box = el("input", {
@@ -228,7 +233,8 @@ function picking({ entry }) {
   return el("td", { class: "pick" }, el("label", {}, box));
 }
 
-function system({ entry, now }, metric) {
+function system(row, metric) {
+  const { entry, now } = row;
   const open = chosen.open.includes(entry.run);
   const click = () => {
     const others = chosen.open.filter((run) => run !== entry.run);
@@ -251,34 +257,54 @@ function system({ entry, now }, metric) {
         el("a", { href: downTo(report), "aria-label": `Report of ${entry.label}` }, "report"),
     ),
     el("span", { class: `params${entry.sole ? " sole" : ""}` }, parameters(entry.distinct_params)),
-    entry.sees_gold_labels && el("span", { class: "tag" }, "saw the answer key"),
-    fromElsewhere(entry) && el("span", { class: "tag" }, "rankings from elsewhere, scored here"),
+    row.same?.length > 0 && sameResults(row),
+    entry.sees_gold_labels && el("span", { class: "tag" }, "saw the gold labels"),
+    fromElsewhere(entry) && el("span", { class: "tag" }, "imported rankings, scored here"),
     ofFewer({ entry, now }, metric) && el("span", { class: "tag bad" }, now[metric].rank_note),
     beyond(entry, metric) && el("span", { class: "tag bad" }, beyond(entry, metric)),
   );
 }
 
-/** Somebody else ran it: its rankings were taken in. */
-const fromElsewhere = ({ provenance }) => provenance.submitted || provenance.imported_from;
-
-/** Documents returned, where the metric's k exceeds them; null where it does not. */
-function beyond({ returned }, metric) {
-  const k = Number(metric.split("@")[1]);
-  if (!returned?.unreached_cutoffs.includes(k)) return null;
-  return `${returned.mean.toFixed(1)} documents returned, ${count(returned.min)} at least`;
+/** The button that shows or folds the runs with the same results as this one. */
+function sameResults(row) {
+  const { entry, same, unfolded } = row;
+  const names = same.map((other) => nameOf(other.entry)).join(", ");
+  return el(
+    "button",
+    {
+      type: "button",
+      class: "link same",
+      id: `same-${entry.run}`,
+      "aria-expanded": String(unfolded),
+      on: { click: () => unfold(row) },
+    },
+    unfolded
+      ? "fold runs with the same results"
+      : `+ ${same.length} with the same results: ${names}`,
+  );
 }
 
-/** Where the report of a run is, if there is one. */
+/** Whether its rankings were imported. */
+const fromElsewhere = ({ provenance }) => provenance.submitted || provenance.imported_from;
+
+/** The number of documents returned, where it is below the metric's k; else null. */
+function beyond({ returned, sees_gold_labels: saw }, metric) {
+  const k = Number(metric.split("@")[1]);
+  if (saw || !returned?.unreached_cutoffs.includes(k)) return null;
+  return `returned ${returned.mean.toFixed(1)} documents per query (min ${count(returned.min)})`;
+}
+
+/** The address of the report of a run, if there is one. */
 const reportOf = ({ run, report }) => (live ? `runs/${encodeURIComponent(run)}/` : report);
 
-/** Queries that failed, which count 0, and those that are in no mean. */
+/** Failed queries, which count 0, and unresolved ones, which are in no mean. */
 function lost({ failed, unmeasurable: unresolved }, answered) {
-  const said = [
+  const parts = [
     failed ? `${count(failed)} failed` : null,
     answeredOnly(answered),
     unresolved ? `${count(unresolved)} unresolved` : null,
   ].filter(Boolean);
-  return said.length ? said.map((words) => el("span", { class: "lost" }, words)) : NONE;
+  return parts.length ? parts.map((words) => el("span", { class: "lost" }, words)) : NONE;
 }
 
 function rankSaid(rank, outside) {

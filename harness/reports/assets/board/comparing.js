@@ -1,51 +1,67 @@
-// Runs that are chosen to be compared: two beside each other here, and the page that does more.
+// The runs that are chosen for the comparison: a panel next to the table, and a link to more.
 
-import { count, parameters } from "../shared/numbers.js";
+import { count, many } from "../shared/numbers.js";
 import { downTo, el, fetches, find, live, replace } from "../shared/page.js";
-import { chosen, data, part } from "./data.js";
+import { chosen, data, nameOf, part } from "./data.js";
 import { pairPanel } from "./pair.js";
 
 let comparisons = 0;
 
-/** What can be done with those that are chosen, of the board that is shown. */
+/** Shows the chosen runs of the board. */
 export function comparing(now) {
   const { board, protocol, metric } = now;
   comparisons += 1;
   const mine = comparisons;
-  // A difference is what came later less what was there before.
+  // A difference is the later run minus the earlier one.
   const picked = board.entries
     .filter(({ run }) => chosen.compare.includes(run))
     .sort((a, b) => a.provenance.finished.localeCompare(b.provenance.finished));
-  const clear = () => chosen.set({ compare: [] });
+  const several = picked.length > 1;
+  find("board").classList.toggle("comparing", several);
+  replace(find("picked"), picked.length > 0 && bar(picked));
   const show = (panel) =>
-    replace(
-      find("chosen"),
-      picked.length > 0 &&
-        el(
-          "div",
-          { class: "comparing" },
-          panel,
-          el(
-            "div",
-            { class: "picked" },
-            el("strong", {}, `${count(picked.length)} chosen`),
-            el("span", { class: "names" }, picked.map(named).join("; ")),
-          ),
-          what(picked, { protocol, metric }),
-          el("button", { type: "button", id: "compare-none", on: { click: clear } }, "Choose none"),
-        ),
-    );
-  if (picked.length !== 2) return show(null);
+    replace(find("chosen"), several && [panel, more(picked, { protocol, metric })]);
+  if (picked.length !== 2) return show(several && listOf(picked));
   const pairs = pairsOf(board.id, picked);
   if (!(pairs instanceof Promise)) return show(pairPanel(pairs, picked, now));
-  show(el("p", { class: "note", "aria-busy": "true" }, "Comparing them…"));
+  show(el("p", { class: "note", "aria-busy": "true" }, "Loading the comparison…"));
   pairs
     .then((found) => pairPanel(found, picked, now))
-    .catch(() => el("p", { class: "note" }, "The server does not answer: nothing was compared."))
+    .catch(() => el("p", { class: "note" }, "The server does not answer."))
     .then((panel) => mine === comparisons && show(panel));
 }
 
-/** The comparison of two runs: of all pairs in the page or beside it, or by its server; or null. */
+const clearButton = (id) =>
+  el("button", { type: "button", id, on: { click: () => chosen.set({ compare: [] }) } }, "Clear");
+
+/** The bar below the table: what is chosen, and where the comparison is. */
+function bar(picked) {
+  const several = picked.length > 1;
+  return el(
+    "div",
+    { class: several ? "bar several" : "bar" },
+    el(
+      "span",
+      {},
+      several
+        ? `${count(picked.length)} runs chosen`
+        : `${nameOf(picked[0])} is chosen: choose another run to compare`,
+    ),
+    several && el("a", { href: "#chosen" }, "Show comparison"),
+    clearButton("compare-clear"),
+  );
+}
+
+const listOf = (picked) => [
+  el("h2", {}, `${many(picked.length, "run")} chosen`),
+  el(
+    "ul",
+    {},
+    picked.map((entry) => el("li", {}, nameOf(entry))),
+  ),
+];
+
+/** The comparison of two runs: in the page, in a file, or computed by the server; null without. */
 function pairsOf(id, picked) {
   if (live)
     return part(`pairs-${id}/${picked.map(({ run }) => encodeURIComponent(run)).join("/")}`);
@@ -53,22 +69,21 @@ function pairsOf(id, picked) {
   return null;
 }
 
-function named({ label, distinct_params: params }) {
-  const more = parameters(params);
-  return more ? `${label} (${more})` : label;
-}
-
-function what(picked, seen) {
-  if (picked.length < 2) return el("span", { class: "note" }, "choose another to compare it with");
+/** Where the whole comparison of the chosen runs is. */
+function more(picked, seen) {
   const runs = picked.map(({ run }) => run);
-  if (live) {
-    const href = `compare/${runs.map(encodeURIComponent).join("/")}/?${new URLSearchParams(seen)}`;
-    return el("a", { class: "go", id: "compare-go", href: downTo(href) }, "Compare them");
-  }
+  const href = `compare/${runs.map(encodeURIComponent).join("/")}/?${new URLSearchParams(seen)}`;
   return el(
-    "span",
-    { class: "typed" },
-    runs.length === 2 ? "for more, type " : "to compare them, type ",
-    el("code", {}, `harness compare ${runs.join(" ")}${data.options}`),
+    "div",
+    { class: "further" },
+    live
+      ? el("a", { class: "go", id: "compare-go", href: downTo(href) }, "Full comparison")
+      : el(
+          "p",
+          { class: "note" },
+          "Full comparison: ",
+          el("code", {}, `harness compare ${runs.join(" ")}${data.options}`),
+        ),
+    clearButton("compare-none"),
   );
 }

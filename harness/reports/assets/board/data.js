@@ -1,22 +1,22 @@
-// The boards, and what of them is shown.
+// The boards, and what is shown of them.
 
 import { choices } from "../shared/address.js";
-import { count } from "../shared/numbers.js";
+import { count, parameters } from "../shared/numbers.js";
 import { distinct, fetched, find, load } from "../shared/page.js";
 
 export let data = await load();
 
 const parts = new Map();
 
-/** Ask the server that the page came from for the boards of now. */
+/** Fetch the boards from the server of the page again. */
 export async function renew() {
   data = await fetched("board.json");
   parts.clear();
 }
 
 /**
- * A further part of the data, by its name: at once where it was had before, else a promise. It
- * stands in the page, or its server has it.
+ * A further part of the data by its name, from the page or its server: a promise, or the part itself
+ * once it was loaded.
  */
 export function part(name) {
   if (!parts.has(name)) {
@@ -26,7 +26,7 @@ export function part(name) {
       return value;
     };
     const kept = asked.then(had, (error) => {
-      parts.delete(name); // to be asked for again
+      parts.delete(name); // to be fetched again
       throw error;
     });
     parts.set(name, kept);
@@ -44,10 +44,25 @@ export const chosen = choices({
   metric: "",
   columns: "abilities",
   sort: "-metric",
+  search: "",
+  across: "",
   open: [],
   compare: [],
+  unfold: [],
   away: [],
 });
+
+/** The name of a board among the others: its dataset and granularity. */
+export const boardName = ({ dataset }) => `${dataset.name}, ${dataset.granularity}`;
+
+const LONGEST = 30; // characters of a name
+
+/** The name of a run: its label, and the parameters that tell it from others of its system. */
+export function nameOf({ label, sole, distinct_params: params }) {
+  const more = sole ? "" : parameters(params);
+  const name = more ? `${label} ${more}` : label;
+  return name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name;
+}
 
 const cutOff = ({ k }) => String(k ?? "all");
 
@@ -55,56 +70,63 @@ const OVER_ALL = ["all", "answerable"];
 
 const known = (wanted, all, first = all[0]) => (all.includes(wanted) ? wanted : first);
 
-/** The board that is chosen, as far as there is such a one, and what could be instead. */
+/** The chosen board, or the first one, and the names of those that could be chosen. */
 export function place() {
   const { boards } = data;
-  const datasets = distinct(boards.map((one) => one.dataset.name));
-  const dataset = known(chosen.dataset, datasets);
-  const ofDataset = boards.filter((one) => one.dataset.name === dataset);
-  const granularities = distinct(ofDataset.map((one) => one.dataset.granularity));
-  const granularity = known(chosen.granularity, granularities);
-  const alike = ofDataset.filter((one) => one.dataset.granularity === granularity);
+  const names = distinct(boards.map(boardName));
+  const ofDataset = boards.filter((one) => one.dataset.name === chosen.dataset);
+  const like =
+    ofDataset.find((one) => one.dataset.granularity === chosen.granularity) ??
+    ofDataset[0] ??
+    boards[0];
+  const name = boardName(like);
+  const alike = boards.filter((one) => boardName(one) === name);
   const variants = alike.map((one) => apartFrom(one, alike));
   const variant = known(chosen.variant, variants);
-  const board = alike[variants.indexOf(variant)];
-  return { datasets, dataset, granularities, granularity, variants, variant, board };
+  return { names, name, variants, variant, board: alike[variants.indexOf(variant)] };
 }
 
-/** What is shown of a board, with all that is known of it, and what could be instead. */
+/** What is shown of a board, and what could be chosen. */
 export function view(at, board) {
   const protocols = board.protocols.map(({ name }) => name);
   const protocol = known(chosen.protocol, protocols);
-  const { slices, metrics, key, bounds, official } = board.protocols[protocols.indexOf(protocol)];
+  const {
+    slices,
+    metrics: every,
+    key,
+    bounds,
+    official,
+  } = board.protocols[protocols.indexOf(protocol)];
   const slice = known(chosen.questions, slices);
   const several = slices.filter((name) => !OVER_ALL.includes(name));
-  const abilities = several.length > 1 ? several : []; // of one they are the same questions again
-  const ks = distinct(metrics.map(cutOff));
+  const abilities = several.length > 1 ? several : []; // a single one has the same queries
+  const ks = distinct(every.map(cutOff));
   const k = known(chosen.k, ks, known("10", ks, ks.at(-1)));
-  const shown = metrics.filter((one) => cutOff(one) === k);
-  const names = shown.map(({ name }) => name);
+  const shown = every.filter((one) => cutOff(one) === k);
+  const metrics = shown.map(({ name }) => name);
   const family = chosen.metric.split("@")[0];
   const lead = key.protocol.startsWith("trec") ? "ndcg" : "recall";
   const metric =
-    known(chosen.metric, names, null) ??
+    known(chosen.metric, metrics, null) ??
     shown.find((one) => one.family === family)?.name ??
-    names.find((name) => name.startsWith(lead)) ??
-    names[0];
+    metrics.find((name) => name.startsWith(lead)) ??
+    metrics[0];
   return {
     ...{ ...at, board },
     ...{ protocols, protocol, official, key, slices, slice, ks, k },
     ...{ bounds: bounds[slice] ?? {}, bySlice: bounds },
-    ...{ shown, names, metric, abilities },
+    ...{ shown, metrics, metric, abilities },
     columns: abilities.length ? known(chosen.columns, ["abilities", "metrics"]) : "metrics",
   };
 }
 
-/** What tells a board from others on the same dataset. */
+/** How a board differs from others on the same dataset. */
 function apartFrom(one, others) {
   const parts = [
     [`${one.dataset.text} text`, (b) => b.dataset.text],
     [one.dataset.split, (b) => b.dataset.split],
     [`data ${one.dataset.fingerprint.slice(0, 8)}`, (b) => b.dataset.fingerprint],
-    [`at most ${one.depth} deep`, (b) => b.depth],
+    [`depth ${count(one.depth)}`, (b) => b.depth],
     [`${count(one.queries.n)} queries #${one.queries.digest.slice(0, 6)}`, (b) => b.queries.digest],
     [`harness ${one.scoring.harness}`, (b) => b.scoring.harness],
   ];

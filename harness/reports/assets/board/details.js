@@ -1,4 +1,4 @@
-// What is known of one entry of a board beside its numbers.
+// The details of one run of the table.
 
 import {
   count,
@@ -14,7 +14,7 @@ import {
 import { el, facts } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 
-/** Everything about an entry, in parts; `cells` are its own by slice. */
+/** All details of an entry, in parts; `cells` are its results by slice. */
 export function entryDetails(entry, cells, metric) {
   const { provenance } = entry;
   const part = (name, content, whole = false) =>
@@ -34,10 +34,7 @@ export function entryDetails(entry, cells, metric) {
           ["Parameters", parameters(entry.params)],
           ["Revision", entry.revision],
           ["Run by", entry.submitted_by],
-          [
-            "Taken in from elsewhere",
-            provenance.submitted ? "yes, and scored here from its rankings" : null,
-          ],
+          ["Imported", provenance.submitted ? "yes, and scored here from its rankings" : null],
           ["Folder", entry.run],
         ]),
       ),
@@ -52,9 +49,9 @@ export function entryDetails(entry, cells, metric) {
       ),
       part(`By ability: ${metric}`, abilityTable(cells, metric)),
       part("Cost and time", facts(costs(entry))),
-      part("Without an answer, and updated facts", facts(sections(entry))),
+      part("Unanswerable queries and updated facts", facts(sections(entry))),
       part(
-        "Where the numbers are from",
+        "Provenance",
         facts([
           ["Finished", `${moment(provenance.finished)} UTC`],
           [
@@ -71,7 +68,7 @@ export function entryDetails(entry, cells, metric) {
         true,
       ),
       entry.command
-        ? part("Do it again", el("code", { class: "command" }, entry.command), true)
+        ? part("Repeat this run", el("code", { class: "command" }, entry.command), true)
         : null,
     ].filter(Boolean),
   );
@@ -79,15 +76,15 @@ export function entryDetails(entry, cells, metric) {
 
 /** Statistics of the returned documents; nothing for imported runs without them. */
 function returned({ returned: found }) {
-  if (!found) return [["A query", "not known"]];
+  if (!found) return [["Per query", "not known"]];
   return [
-    ["On average", found.mean.toFixed(1)],
-    ["At least", count(found.min)],
+    ["Mean per query", found.mean.toFixed(1)],
+    ["Minimum", count(found.min)],
     [
-      "Rankings with fewer than asked for, and than the haystack holds",
+      "Rankings shorter than requested, though the haystack has more",
       `${count(found.shorter)} of ${count(found.rankings)}`,
     ],
-    ["Beyond more than a tenth of them: k =", found.unreached_cutoffs.join(", ")],
+    ["k that exceeds more than 10% of rankings", found.unreached_cutoffs.join(", ")],
   ];
 }
 
@@ -116,7 +113,7 @@ function abilityTable(cells, metric) {
   );
 }
 
-/** What was used, a row each, and what it cost; of models, which are objects, nothing. */
+/** Usage and cost, a row each, without the objects of single models. */
 const used = (of, counts) =>
   Object.entries(counts ?? {})
     .filter(([, value]) => typeof value === "number")
@@ -129,7 +126,7 @@ function costs({ cost, tokens }) {
   const search = cost.search_ms,
     memory = cost.peak_memory_bytes;
   return [
-    ["A query, p50", search ? duration(search.p50) : null],
+    ["Query latency, p50", search ? duration(search.p50) : null],
     ["p95", search ? duration(search.p95) : null],
     ["p99", search ? duration(search.p99) : null],
     [
@@ -138,12 +135,12 @@ function costs({ cost, tokens }) {
         ? `${duration(1000 * cost.index.seconds)} for ${count(cost.index.documents)} documents`
         : null,
     ],
-    ...used("Taking in", cost.ingestion),
-    ...used("Searching", cost.searching),
+    ...used("Ingestion", cost.ingestion),
+    ...used("Search", cost.searching),
     [
       "Texts embedded",
       cost.embeddings
-        ? `${count(cost.embeddings.texts_embedded)} of ${count(cost.embeddings.texts_asked)}; the others came from the cache, and cost no time`
+        ? `${count(cost.embeddings.texts_embedded)} of ${count(cost.embeddings.texts_asked)}; the others were cached`
         : null,
     ],
     [
@@ -174,7 +171,7 @@ function sections({ abstention, knowledge_update: updates, changes }) {
     if (abstention.confidence)
       pairs.push(
         ["AUROC", plain(abstention.confidence.auroc)],
-        ["F1 of abstaining", plain(abstention.confidence.at_threshold.f1)],
+        ["F1 of abstention", plain(abstention.confidence.at_threshold.f1)],
         ["AURC", plain(abstention.confidence.aurc)],
       );
   }

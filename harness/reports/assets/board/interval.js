@@ -1,10 +1,10 @@
-// A mean with its interval, drawn in a cell of the board.
+// A mean with its interval, drawn in a cell of the table.
 
 import { distinct, svg } from "../shared/page.js";
 
 /**
- * Where the scale of the intervals ends: it begins at 0, and holds all that are ranked, over the
- * questions that are shown and over those of each of `slices`.
+ * The end of the scale of all intervals, which begins at 0. It includes every ranked run, over the
+ * shown queries and those of each of `slices`.
  */
 export function scaleEnd(rows, metric, slices) {
   const reach = (cells) => cells?.[metric]?.interval?.high ?? cells?.[metric]?.value ?? 0;
@@ -18,8 +18,8 @@ export function scaleEnd(rows, metric, slices) {
 }
 
 /**
- * A mean with its interval on a scale from 0 to `end`; the random baseline is dashed, the upper bound solid. `middle`
- * is half its height.
+ * A mean with its interval on a scale from 0 to `end`; the random baseline is dashed, the upper bound
+ * solid. `middle` is half its height.
  */
 export function intervalDrawing({ value, interval }, bounds, end, middle = 14) {
   const size = middle / 14;

@@ -1,10 +1,10 @@
-// What the server tells of beside the boards: unfinished runs, broken ones, a history.
+// Other news from the server: unfinished runs, unreadable ones, a history.
 
 import { count, many, moment } from "../shared/numbers.js";
 import { el, fetches, find, posted, replace } from "../shared/page.js";
 import { chosen } from "./data.js";
 
-/** A link to the lines over time, once there is a history in the folder. */
+/** Links to the history, if the folder has one. */
 export function linkHistory(there) {
   replace(
     find("links"),
@@ -12,26 +12,26 @@ export function linkHistory(there) {
   );
 }
 
-/** Put a run out of sight: its folder stays as it is, and the address keeps the choice. */
-const putAway = (run) =>
+/** Hides a run: its folder stays as it is, and the address keeps the choice. */
+const hideButton = (run) =>
   el(
     "button",
     {
       type: "button",
       id: `away-${run}`,
-      "aria-label": `Put ${run} away`,
+      "aria-label": `Hide ${run}`,
       on: { click: () => chosen.set({ away: [...chosen.away, run] }) },
     },
-    "Put away",
+    "Hide",
   );
 
-/** How many of these are put away, and the way to see them again. */
-const awaySaid = (runs, id) =>
+/** How many of these are hidden, and a button that shows them. */
+const hiddenRuns = (runs, id) =>
   runs.length > 0 &&
   el(
     "p",
     { class: "note" },
-    `${many(runs.length, "run")} put away, not removed. `,
+    `${many(runs.length, "run")} hidden, not removed. `,
     el(
       "button",
       {
@@ -44,32 +44,27 @@ const awaySaid = (runs, id) =>
     ),
   );
 
-/** Runs that cannot be read, and why. */
+/** Shows runs that cannot be read, and why. */
 export function broken(runs) {
   const names = Object.keys(runs);
   const away = names.filter((name) => chosen.away.includes(name));
   const left = names.filter((name) => !away.includes(name));
-  const one = left.length === 1;
   const item = (name) =>
-    el("li", { class: "broken" }, el("span", { class: "name" }, runs[name]), putAway(name));
+    el("li", { class: "broken" }, el("span", { class: "name" }, runs[name]), hideButton(name));
   replace(
     find("broken"),
     left.length > 0 &&
       el(
         "div",
         { class: "progress" },
-        el(
-          "h2",
-          {},
-          `${many(left.length, "run")} cannot be read, and ${one ? "is" : "are"} on no board`,
-        ),
+        el("h2", {}, `${many(left.length, "run")} cannot be read`),
         el("ul", {}, left.map(item)),
       ),
-    awaySaid(away, "broken-again"),
+    hiddenRuns(away, "broken-again"),
   );
 }
 
-/** Say that what the page asked for cannot be had, and what to do about it. */
+/** Says that the data cannot be loaded, and what to do. */
 export function silent() {
   replace(find("running"), el("p", { class: "progress" }, silence()));
   const drawn = find("table").hasChildNodes();
@@ -77,24 +72,23 @@ export function silent() {
 }
 
 function silence() {
-  if (!fetches) return "The server does not answer. What is shown may be old.";
-  if (location.protocol !== "file:")
-    return "The board cannot be fetched from where this page came from; load the page again.";
+  if (!fetches) return "The server does not answer. The numbers may be out of date.";
+  if (location.protocol !== "file:") return "The leaderboard cannot be loaded. Reload the page.";
   return [
-    "No browser lets a page from the disk fetch its boards. ",
+    "Browsers do not let a page on disk load its data. Run ",
     el("code", {}, "python -m http.server"),
-    " in this folder shows them at http://localhost:8000.",
+    " in this folder and open http://localhost:8000.",
   ];
 }
 
 let shown = [];
-let asked = null; // the run of which it is asked whether to remove it
-let refused = ""; // what the server said to that
+let asked = null; // the run whose removal is to be confirmed
+let refused = ""; // the server's answer to a removal
 
-/** Runs that are not at their end, how far they are, and a way to be rid of those that stopped. */
+/** Shows unfinished runs with their progress, and buttons to hide or remove those that stopped. */
 export function unfinished(runs = shown) {
   shown = runs;
-  // What goes on again is in sight again.
+  // A hidden run that continues is shown again.
   const away = runs.filter(({ run, state }) => state !== "running" && chosen.away.includes(run));
   const left = runs.filter((one) => !away.includes(one));
   replace(
@@ -106,7 +100,7 @@ export function unfinished(runs = shown) {
         el("h2", {}, "Unfinished runs"),
         el("ul", {}, left.map(item)),
       ),
-    awaySaid(
+    hiddenRuns(
       away.map(({ run }) => run),
       "unfinished-again",
     ),
@@ -134,8 +128,8 @@ const item = (run) =>
     run.state !== "running" && (asked === run.run ? remove(run) : dead(run)),
   );
 
-/** What can be done with a run that does not go on. */
-const dead = (run) => el("span", { class: "dead" }, putAway(run.run), remove(run));
+/** The buttons of a run that stopped. */
+const dead = (run) => el("span", { class: "dead" }, hideButton(run.run), remove(run));
 
 function far({ state, reason, done, queries, failed, idle_seconds: idle }) {
   if (state === "broken") return `broken: ${reason}`;
@@ -144,7 +138,7 @@ function far({ state, reason, done, queries, failed, idle_seconds: idle }) {
   return [
     `${state} at ${at}`,
     failed && `${count(failed)} failed`,
-    state === "running" && idle > 60 && `last answer ${count(Math.round(idle / 60))} min ago`,
+    state === "running" && idle > 60 && `last result ${count(Math.round(idle / 60))} min ago`,
   ]
     .filter(Boolean)
     .join(", ");
@@ -158,7 +152,7 @@ addEventListener("keydown", (event) => {
   find(button)?.focus();
 });
 
-/** The button, and after it the question; nothing is removed unasked. */
+/** The button, and after it the question: nothing is removed without confirmation. */
 function remove({ run, name, done }) {
   const button = (id, words, click) =>
     el("button", { type: "button", id: `${id}-${run}`, on: { click } }, words);
@@ -177,11 +171,11 @@ function remove({ run, name, done }) {
   };
   return el(
     "div",
-    { class: "asked", role: "group", "aria-label": `Remove what ${name} left?` },
+    { class: "asked", role: "group", "aria-label": `Remove the unfinished run ${name}?` },
     el(
       "span",
       {},
-      `Remove for good what it left${done ? `, ${many(done, "answer")} among it` : ""}? The command that began it goes on with --resume instead.`,
+      `Remove this unfinished run${done ? ` and the results of ${count(done)} queries` : ""}? To continue it instead, repeat its command with --resume.`,
     ),
     button("keep", "Keep it", ask(null)),
     button("gone", "Remove it", go),

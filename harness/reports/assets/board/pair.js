@@ -1,13 +1,14 @@
-// Two systems of a board beside each other, question by question; every number stands in the data.
+// Two runs of a board compared query by query; all numbers are in the data.
 
 import { count, pValue, signed, span } from "../shared/numbers.js";
 import { el, svg } from "../shared/page.js";
 import { table } from "../shared/tables.js";
+import { nameOf } from "./data.js";
 
-/** The comparison of two runs of a board, by the metric that is shown, where there is one. */
+/** The comparison of two runs by the shown metric, or by the first that was compared. */
 export function pairPanel(pairs, picked, { metric, protocol, key }) {
   const missing = picked.find(({ run }) => !pairs?.runs.includes(run));
-  if (missing) return el("p", { class: "note" }, `${missing.label} ${whyNot(missing)}.`);
+  if (missing) return el("p", { class: "note" }, `${nameOf(missing)} ${whyNot(missing)}.`);
   const at = picked.map(({ run }) => pairs.runs.indexOf(run));
   const [a, b] = [Math.min(...at), Math.max(...at)];
   const [older, newer] = [a, b].map((one) => picked[at.indexOf(one)]);
@@ -16,72 +17,69 @@ export function pairPanel(pairs, picked, { metric, protocol, key }) {
   const rows = pairs.slices
     .map((name) => ({ name, ...cellOf(pairs.results[name]?.[shown], index) }))
     .filter(({ difference }) => difference !== null && difference !== undefined);
-  const kept =
+  const other =
     shown !== metric || pairs.protocol !== key.protocol || pairs.level !== key.level
-      ? ` Pairs are kept for ${pairs.protocol}, ${pairs.level}: ${pairs.metrics.join(", ")}; not for ${metric} under ${protocol}.`
+      ? ` Runs are compared by ${pairs.metrics.join(", ")} (${pairs.protocol}, ${pairs.level}), not by ${metric} (${protocol}).`
       : "";
   return el(
     "div",
     { class: "pair-panel", id: "pair" },
-    el("h2", {}, `${shown}: ${newer.label} − ${older.label}`),
+    el("h2", {}, `${shown}: ${nameOf(newer)} − ${nameOf(older)}`),
     el("p", { class: "verdict" }, verdict(rows[0], newer, older)),
-    rows.length > 0 && el("div", { class: "wide" }, table(columns(rows), rows, { class: "cards" })),
+    rows.length > 0 && table(columns(rows), rows, { class: "cards" }),
     el(
       "p",
       { class: "note" },
-      `The later run less the earlier one, over the same questions, by ${pairs.cluster_by}. Interval and p are of this pair by itself; whether an order is shown is said for all pairs of the board at once, as in the ranks.${kept}`,
+      `The later run minus the earlier one on the same queries, paired by ${pairs.cluster_by}, with the 95% interval. Interval and p are for this pair alone; "significant" holds for all pairs of the board at once, as the ranks do.${other}`,
     ),
   );
 }
 
-/** Where two runs stand in lists of all pairs: 0 and 1, 0 and 2, ..., 1 and 2, ... */
+/** The index of two runs in lists of all pairs: 0 and 1, 0 and 2, ..., 1 and 2, ... */
 const placeOf = (a, b, n) => a * n - (a * (a + 1)) / 2 + (b - a - 1);
 
 const cellOf = (columns, at) =>
   Object.fromEntries(Object.entries(columns ?? {}).map(([name, values]) => [name, values[at]]));
 
 const whyNot = ({ sees_gold_labels: saw }) =>
-  saw
-    ? "was shown the answer key, and is compared with none"
-    : "is not compared here: it has no scores by question that the board is shown by, or old ones";
+  saw ? "saw the gold labels, so it is not compared" : "has no scores by query to compare";
 
-/** What the pair shows over all questions, in a sentence. */
+/** The result over all queries, in a sentence. */
 function verdict(all, newer, older) {
-  if (!all) return "There is no question that both have a value for.";
+  if (!all) return "No query has a value in both runs.";
   if (all.ordered === null)
-    return "No order is tested: one of the two lacks questions that others were measured on.";
-  if (!all.ordered) return "No order is shown over all questions, which is not the same as none.";
+    return "Not tested: one of the two lacks queries that other runs were measured on.";
+  if (!all.ordered) return "No significant difference overall.";
   const [better, worse] = all.difference > 0 ? [newer, older] : [older, newer];
-  return `${better.label} is shown to be better than ${worse.label} over all questions.`;
+  return `${nameOf(better)} is significantly better than ${nameOf(worse)} overall.`;
 }
 
 function columns(rows) {
   const end = Math.max(...rows.flatMap(({ low, high }) => [Math.abs(low), Math.abs(high)]), 0.01);
-  const number = (head, cell, more = {}) => ({ head, number: true, cell, ...more });
+  const number = (head, cell) => ({ head, number: true, cell });
   return [
-    { head: "Questions", cell: ({ name }) => name },
-    number("Difference", ({ difference }) => signed(difference)),
     {
-      head: "95% interval",
-      kind: "drawn",
-      cell: (row) => [
-        el("span", { class: "small" }, span(row.low, row.high, signed)),
-        difference(row, end),
+      head: "Queries",
+      cell: ({ name, ordered }) => [
+        name,
+        ordered && el("span", { class: "small significant" }, "significant"),
+        ordered === null && el("span", { class: "small" }, "not tested"),
       ],
+    },
+    number("Difference", (row) => [
+      signed(row.difference),
+      el("span", { class: "small" }, span(row.low, row.high, signed)),
+    ]),
+    {
+      head: el("span", { class: "unseen" }, "Interval"),
+      id: "interval",
+      kind: "drawn",
+      cell: (row) => difference(row, end),
     },
     number("p", ({ p }) => pValue(p)),
     number("wins / losses / ties", ({ wins, losses, ties }) =>
       [wins, losses, ties].map(count).join(" / "),
     ),
-    {
-      head: "Order",
-      cell: ({ ordered }) =>
-        el(
-          "span",
-          { class: `tag${ordered ? " good" : ""}` },
-          ordered === null ? "not tested" : ordered ? "shown" : "not shown",
-        ),
-    },
   ];
 }
 

@@ -1,10 +1,10 @@
-// Puts the history together from the data; every number on it stands there.
+// The page of a history; all numbers are in its data.
 
 import { choices } from "../shared/address.js";
 import { chart } from "../shared/charts.js";
 import { count, many, moment } from "../shared/numbers.js";
 import { el, find, load, replace, reveal, select } from "../shared/page.js";
-import { BANDS, drawnOf, historyChart } from "./history_chart.js";
+import { BANDS, col, drawnOf, historyChart } from "./history_chart.js";
 import {
   EVENTS,
   eventsOf,
@@ -26,7 +26,7 @@ const chosen = choices({
   system: [],
 });
 
-/** What is chosen, as far as there is such a thing. */
+/** What is chosen, or what stands in for it. */
 function view() {
   const dataset = datasets.find(({ name }) => name === chosen.dataset) ?? datasets[0];
   const known = (wanted, all) => (all.includes(wanted) ? wanted : (all[0] ?? ""));
@@ -47,11 +47,35 @@ function view() {
 
 function head() {
   const [from, to] = [nights[0], nights.at(-1)].map(({ at }) => moment(at, "day"));
-  find("eyebrow").textContent = `Retrieval over time · harness ${data.harness} · times in UTC`;
+  find("eyebrow").textContent = `harness ${data.harness} · times in UTC`;
+  const found = verdict();
+  find("verdict").textContent = found.words;
+  find("verdict").classList.toggle("word-fell", found.bad);
   find("lede").textContent =
-    `${many(nights.length, "night")}, ${from === to ? from : `${from} to ${to}`}; ${many(datasets.length, "dataset")}, ${many(data.series.length, "line")}.`;
+    `${many(nights.length, "night")}, ${from === to ? from : `${from} to ${to}`}; ${many(datasets.length, "dataset")}, ${many(data.series.length, "system")} in all.`;
   find("footer").textContent =
-    `Made by harness ${data.harness} from history.jsonl, which holds ids and numbers alone.${data.torn ? " Its last line was cut off and is left out." : ""} Numbers are computed there; this page draws them and loads nothing from a network.`;
+    `Made from history.jsonl, which contains ids and numbers only.${data.torn ? " Its last line is incomplete and was ignored." : ""} The page loads nothing from a network.`;
+}
+
+/** The result of the last night in one sentence, and whether anything failed or fell. */
+function verdict() {
+  const place = nights.length - 1;
+  const { at, runs, failed, messages } = nights[place];
+  const ran = failed
+    ? `${count(failed)} of ${many(runs, "run")} failed`
+    : `${runs === 1 ? "the run" : `all ${count(runs)} runs`} finished`;
+  const fell = data.series.some((one) => {
+    const cells = Object.values(one.results.all ?? {});
+    const now = one.night.indexOf(place);
+    return (
+      now >= 0 &&
+      cells.some((cell) => col(cell.drop, now) || data.verdicts[col(cell.verdict, now)] === "fell")
+    );
+  });
+  return {
+    words: `Last night (${moment(at, "day")}): ${ran}${messages && `; ${messages}`}.`,
+    bad: failed > 0 || fell,
+  };
 }
 
 function controls() {
@@ -78,7 +102,7 @@ function controls() {
   );
 }
 
-/** The buttons of the systems, which are the legend too. */
+/** The buttons of the systems, which are also the legend. */
 function systems() {
   const { lines, chosen: pressed } = view();
   const button = ({ system }, place) => {
@@ -97,18 +121,35 @@ function drawing() {
   const { lines, slice, metric } = now;
   chart(
     find("lines-figure"),
-    `${metric} of ${many(lines.length, "system")} on ${now.dataset.name} over time; the tables below hold the numbers`,
+    `${metric} of ${many(lines.length, "system")} on ${now.dataset.name} over time; the numbers are in the tables below`,
     (width) => historyChart(width, lines, { ...now, nights }),
   );
   const banded = drawnOf(lines, slice, metric, now.chosen) <= BANDS;
-  find("marks").textContent =
-    `${banded ? "Bands and bars: 95% intervals." : "Choose up to three systems for their 95% intervals."} A gap with ×: failed. ≠: numbers do not compare with those before. ▼: dropped by more than max_drop; hollow: inconclusive. Diamond: other settings or version. Tick at the foot: another commit. Upright line: the night below.`;
+  const has = (what) => lines.some((one) => one.night.some((_, at) => what(one, at)));
+  const drop = ({ results }, at) =>
+    Object.values(results).some((metrics) =>
+      Object.values(metrics).some((cells) => col(cells.drop, at)),
+    );
+  const settings = (one, at) => (col(one.changed, at) ?? []).map(({ setting }) => setting);
+  find("marks").textContent = [
+    banded ? "Bands and bars: 95% intervals." : "Choose up to three systems to see 95% intervals.",
+    has((one, at) => col(one.error, at)) && "×: failed.",
+    has((one, at) => col(one.breaks, at)) && "≠: not comparable with earlier nights.",
+    has(drop) &&
+      "▼: dropped by more than max_drop; hollow: inconclusive.",
+    has((one, at) => settings(one, at).some((name) => name !== "git commit")) &&
+      "Diamond: new settings or version.",
+    has((one, at) => settings(one, at).includes("git commit")) && "Tick on the axis: new commit.",
+    nights.length > 1 && "Vertical line: the night in the table below.",
+  ]
+    .filter(Boolean)
+    .join(" ");
   const about = [...new Set(lines.map((one) => one.about).filter(Boolean))];
   find("about").textContent = about.length ? `${about.join(". ")}.` : "";
   numbers();
 }
 
-/** The table behind the drawing is made when it is opened: it may have thousands of cells. */
+/** Made when it is opened, because it may have thousands of cells. */
 function numbers() {
   const { lines, slice, metric, from } = view();
   replace(
@@ -125,13 +166,13 @@ function night() {
   slider.value = place;
   slider.setAttribute("aria-valuetext", when);
   find("night-title").textContent = last ? "The last night" : `The night of ${when}`;
-  const short = found.ok + found.failed < found.runs ? `; ${count(found.runs)} were to be run` : "";
+  const short = found.ok + found.failed < found.runs ? ` of ${count(found.runs)} planned` : "";
   find("night-said").textContent =
-    `${when}: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested)} over all queries${found.messages && `; ${found.messages}`}.`;
+    `${when}: ${count(found.ok)} ok, ${count(found.failed)} failed${short}${found.messages && `; ${found.messages}`}.`;
   find("night-table").replaceChildren(nightTable(data, place, slice, metric));
 }
 
-/** The slider stays where it is while it is moved, so it is made once. */
+/** Made once, so that it keeps the focus while it is moved. */
 const slider = el("input", {
   type: "range",
   id: "night-slider",
@@ -150,8 +191,8 @@ function events() {
   const found = eventsOf(data, lines, slice, metric);
   const left = found.length - EVENTS;
   find("events-how").textContent = found.length
-    ? `On ${dataset.name}: failures, drops by more than max_drop, breaks, new settings, and changes of ${metric} that are shown.${left > 0 ? ` The newest ${EVENTS} of ${count(found.length)}.` : ""}`
-    : `Nothing on ${dataset.name}: no failure, no break, no new settings, no change shown.`;
+    ? `On ${dataset.name}: failures, drops by more than max_drop, results that are not comparable, new settings, and significant changes of ${metric}.${left > 0 ? ` The newest ${EVENTS} of ${count(found.length)}.` : ""}`
+    : `None on ${dataset.name}: no failure, no new settings, no significant change.`;
   replace(find("events-table"), found.length > 0 && eventsTable(found, lines));
 }
 

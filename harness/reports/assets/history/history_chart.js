@@ -1,26 +1,29 @@
-// The drawing of a history: a line a system, broken where numbers do not follow on each other.
+// The chart of a history: a line per system, with gaps where results are not comparable.
 
-import { calendar, ends, plot, roundTimes, upright } from "../shared/charts.js";
+import { ends, plot, upright } from "../shared/charts.js";
 import { moment, plain, span } from "../shared/numbers.js";
 
 const DASHES = [null, "7 4", "2 4"];
-const FEW = 70; // points of a line from which on it is drawn without a dot for each
-const LABELS = 10; // lines that have their names at their ends
+const FEW = 70; // points of a line, beyond which it has no dots
+const LABELS = 10; // lines, beyond which they have no names at their ends
+const CHARACTER = 7.2; // pixels of a label, about
+const LEFT = 48; // pixels at the left, for the ticks
+const GAP = 12; // pixels between labels of nights
 
-export const BANDS = 3; // lines that have their intervals drawn
+export const BANDS = 3; // lines, beyond which they have no intervals
 
-/** How many lines stand out and have a value in a cell. */
+/** The number of highlighted lines with a value in a cell. */
 export const drawnOf = (lines, slice, metric, chosen) =>
   lines.filter(
     (one) => one.results[slice]?.[metric] && (chosen.size === 0 || chosen.has(one.system)),
   ).length;
 
-/** A value of a column, which is one value where all are the same. */
+/** A value of a column, which is a single value if all are the same. */
 export const col = (column, at) => (Array.isArray(column) ? column[at] : column);
 export const colourOf = (place) => `var(--s${place % 8})`;
 export const dashOf = (place) => DASHES[Math.floor(place / 8) % 3];
 
-/** The points of one line in one cell, from night `from` on; those without a value are left out. */
+/** The points of a line in one cell, from night `from` on, without those that have no value. */
 function pointsOf(one, place, slice, metric, from, nights) {
   const cells = one.results[slice]?.[metric];
   if (!cells) return [];
@@ -41,7 +44,7 @@ function pointsOf(one, place, slice, metric, from, nights) {
     .filter((p) => p.night >= from && p.value !== null);
 }
 
-/** Settings that changed, without those that a commit changes every day. */
+/** Changed settings, without those that change every day. */
 function other(changed) {
   const left = (changed ?? []).filter(
     ({ setting }) => !["git commit", "processor"].includes(setting),
@@ -49,7 +52,7 @@ function other(changed) {
   return left.length ? left : null;
 }
 
-/** Names of systems by night: [{x, names, why}], for marks that stand at a night and not at a value. */
+/** Marks of nights without a value: [{night, x, said}]. */
 function byNight(lines, from, nights, what) {
   const found = new Map();
   for (const one of lines)
@@ -63,7 +66,7 @@ function byNight(lines, from, nights, what) {
   return [...found.values()];
 }
 
-/** What is said of a point when it is pointed at. */
+/** The tooltip of a point. */
 function pointSaid(p, metric) {
   const span_ = p.low === null ? "" : ` (${span(p.low, p.high)})`;
   const changed = p.changed
@@ -73,9 +76,38 @@ function pointSaid(p, metric) {
   return `${p.one.system}\n${moment(p.one.at[p.at])}\n${metric} ${plain(p.value)}${span_}${drop}${changed}`;
 }
 
+const DATE = d3.utcFormat("%-d %b");
+const CLOCK_TIME = d3.utcFormat("%H:%M");
+const WITH_YEAR = d3.utcFormat("%-d %b %Y");
+
 /**
- * Lines of `lines` in one slice and metric. `chosen` is the set of systems that stand out (empty:
- * all), `night` the place of the night that the table shows.
+ * The nights that have a label on the axis, with that label on one line: the day, with its time
+ * where a day has several nights, and with the year at first. No label touches the next one.
+ */
+export function nightLabels(times, across) {
+  const days = d3.rollup(times, (all) => all.length, DATE);
+  const found = [];
+  let year = null;
+  let free = Number.NEGATIVE_INFINITY;
+  const longest = Math.max(...times.map((time) => DATE(time).length)) * CHARACTER + GAP;
+  const room = Math.abs(across(times.at(-1)) - across(times[0])) / longest;
+  const every = Math.max(1, Math.ceil((times.length - 1) / Math.max(1, room)));
+  for (const [at, time] of times.entries()) {
+    if (at % every) continue;
+    const day = time.getUTCFullYear() === year ? DATE(time) : WITH_YEAR(time);
+    const text = days.get(DATE(time)) > 1 ? `${day} ${CLOCK_TIME(time)}` : day;
+    const half = (text.length * CHARACTER) / 2;
+    if (across(time) - half < free) continue;
+    found.push({ time, text });
+    free = across(time) + half + GAP;
+    year = time.getUTCFullYear();
+  }
+  return found;
+}
+
+/**
+ * The lines in one slice and metric. `chosen` is the set of highlighted systems (empty: all), and
+ * `night` the index of the night that the table shows.
  */
 export function historyChart(width, lines, { slice, metric, from, chosen, night, nights }) {
   const small = width < 560;
@@ -109,12 +141,7 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
   const [first, last] = d3.extent(shownNights, ({ at }) => at);
   const edge = last > first ? (last - first) * 0.02 : 12 * 3600_000;
   const domain = [new Date(first - edge), new Date(last + edge)];
-  const room = small ? 4 : 8; // for ticks
-  const ticks =
-    shownNights.length > room
-      ? roundTimes(domain, room)
-      : shownNights.map(({ at }) => new Date(at));
-  // In one night alone the systems stand beside each other.
+  // The systems of a single night are next to each other.
   const single = nights.length === 1;
   const aside = (place) => (single ? (place - (lines.length - 1) / 2) * 16 : 0);
   const failures = byNight(lines, from, nights, (one, at) => {
@@ -142,7 +169,13 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
     : [];
   const widest = Math.max(0, ...labels.map(({ text }) => text.length));
   const height = small ? 320 : 400;
-  const rail = 26; // below the lines: what failed, and commits
+  const rail = 26; // below the lines, for failures and commits
+  const marginRight = named ? 20 + widest * 7.6 : 20;
+  const across = d3.scaleUtc(domain, [LEFT, width - marginRight]);
+  const ticks = nightLabels(
+    shownNights.map(({ at }) => new Date(at)),
+    across,
+  );
   const marks = [
     Plot.ruleX(breaks, {
       x: "x",
@@ -158,7 +191,7 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
       fill: "var(--ink)",
       fontSize: 17,
       fontWeight: 700,
-      title: (m) => `not comparable with what was before\n${m.said.join("\n")}`,
+      title: (m) => `not comparable with earlier nights\n${m.said.join("\n")}`,
       className: "break-mark",
     }),
     Plot.areaY(
@@ -295,12 +328,25 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
   );
   return plot(width, {
     height: height + rail,
-    marginLeft: 48,
-    marginRight: named ? 20 + widest * 7.6 : 20,
+    marginLeft: LEFT,
+    marginRight,
     marginTop: 28,
     marginBottom: 40 + rail,
     x: { type: "utc", domain, axis: null },
     y: upright({ domain: [bottom, top] }),
-    marks: [calendar(ticks, { dy: rail }), ...marks],
+    marks: [
+      Plot.axisX(
+        ticks.map(({ time }) => time),
+        {
+          anchor: "bottom",
+          text: ticks.map(({ text }) => text),
+          tickSize: 0,
+          label: null,
+          dy: rail,
+          className: "night",
+        },
+      ),
+      ...marks,
+    ],
   });
 }

@@ -1,4 +1,4 @@
-// What stands beside the lines, as tables: the chosen night, all nights, and what happened.
+// The tables: the chosen night, all nights, and events.
 
 import { count, duration, moment, NONE, plain, pValue, signed, span } from "../shared/numbers.js";
 import { el, svg } from "../shared/page.js";
@@ -24,13 +24,13 @@ export function stroke(place) {
 const changedSaid = (changed) =>
   (changed ?? []).map(({ setting, before, now }) => `${setting} ${before} → ${now}`).join("; ");
 
-/** Every system of every dataset in one night. */
+/** All systems on all datasets in one night. */
 export function nightTable({ series, verdicts }, night, slice, metric) {
   const rows = series.map((one) => {
     const at = one.night.indexOf(night);
     return { one, at, error: at < 0 ? null : col(one.error, at) };
   });
-  /** Of a row that ran, else nothing: what stands for it is as wide as what it lacks. */
+  /** The cell of a row that ran, else none: its first cells span the others. */
   const ran = (cell) => (row) => (row.at < 0 || row.error ? false : cell(row));
   const get = ({ one, at }, key) => {
     const cells = one.results[slice]?.[metric];
@@ -79,7 +79,7 @@ export function nightTable({ series, verdicts }, night, slice, metric) {
     { head: "n", number: true, cell: ran((row) => count(get(row, "n"))) },
     {
       head: "Change",
-      title: "against the last time, over the same queries, with its 95% interval",
+      title: "difference to the last complete run on the same queries, with its 95% interval",
       number: true,
       cell: ran((row) =>
         withInterval(
@@ -90,10 +90,10 @@ export function nightTable({ series, verdicts }, night, slice, metric) {
         ),
       ),
     },
-    { head: "What is shown", cell: ran(shown) },
+    { head: "Result", cell: ran(shown) },
     {
       head: "Index / search",
-      title: "how long it took to take the documents in, and to answer all queries",
+      title: "time to index the documents, and per query",
       number: true,
       cell: ran(
         ({ one, at }) => `${duration(col(one.index_ms, at))} / ${duration(col(one.search_ms, at))}`,
@@ -108,7 +108,7 @@ export function nightTable({ series, verdicts }, night, slice, metric) {
   return table(columns, rows, { class: "cards", group: ({ one }) => one.dataset });
 }
 
-/** The numbers of the lines: a row a night, newest first, a column a system. */
+/** The values of the chart: a row per night, newest first, and a column per system. */
 export function numbersTable({ nights }, lines, slice, metric, from) {
   const ofLine = (one) => {
     const places = new Map(one.night.map((night, at) => [night, at]));
@@ -126,7 +126,7 @@ export function numbersTable({ nights }, lines, slice, metric, from) {
   );
 }
 
-/** Everything but unchanged numbers, newest first; what befell several systems at once is one. */
+/** All events, newest first; the same event of several systems at once is one. */
 export function eventsOf(data, lines, slice, metric) {
   const found = new Map();
   for (const one of lines)
@@ -139,10 +139,10 @@ export function eventsOf(data, lines, slice, metric) {
       const error = col(one.error, at);
       if (error) add(`failed: ${error}`, "word-failed");
       const breaks = col(one.breaks, at);
-      if (breaks) add(`not comparable with what was before: ${breaks.join("; ")}`);
+      if (breaks) add(`not comparable with earlier nights: ${breaks.join("; ")}`);
       const changed = changedSaid(col(one.changed, at));
       if (changed) add(`new settings: ${changed}`);
-      // A list fails by any of its main metrics, whichever is looked at.
+      // A list can fail by any of its main metrics, not only by the shown one.
       for (const [name, held] of Object.entries(one.results.all ?? {})) {
         const drop = col(held.drop, at);
         if (drop) {
@@ -162,7 +162,7 @@ export function eventsOf(data, lines, slice, metric) {
   return [...found.values()].sort((a, b) => b.at - a.at);
 }
 
-export const EVENTS = 200; // rows from which on the oldest are left out, and said so
+export const EVENTS = 200; // rows; older events are not shown, and the page says so
 
 export function eventsTable(events, lines) {
   const all = ({ systems }) => systems.length === lines.length && systems.length > 1;

@@ -13,7 +13,7 @@ const NEAR = 20; // per cent across, within which two names could meet
 const down = (value) => TOP + (1 - value) * (HIGH - TOP - FOOT);
 
 /** 1, 2, 5, 10, ...: at most six of them between two numbers above 0. */
-function ticksBetween(low, high) {
+export function ticksBetween(low, high) {
   const found = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1)
     for (const step of [1, 2, 5]) found.push(step * 10 ** power);
