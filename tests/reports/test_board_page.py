@@ -61,8 +61,8 @@ def systems(page: Page) -> list[str]:
 
 
 def choose(page: Page, name: str, option: str) -> None:
-    box = page.get_by_label(name, exact=True)
-    if not box.is_visible():
+    box = page.get_by_role("combobox", name=name, exact=True)
+    if not box.count():
         page.get_by_text("More", exact=True).click()
     box.select_option(option)
     page.locator("#board:not([aria-busy])").wait_for()
@@ -409,6 +409,125 @@ def test_who_saw_the_answer_key_is_compared_with_none(board: Path) -> None:
             page.get_by_role("checkbox", name=f"Compare {system}").check()
         page.get_by_text("oracle saw the gold labels, so it is not compared").wait_for()
         assert page.locator("#pair").count() == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_comparison_is_next_to_the_table_or_below_it_and_never_over_it(
+    board: Path, results: Path, width: int
+) -> None:
+    runs = [next(results.glob(f"*turn-{name}-*")).name for name in ("bm25", "tfidf")]
+    query = "&".join(f"compare={run}" for run in runs)
+    with opened(f"{board.as_uri()}?{query}", width=width) as page:
+        page.get_by_text("No significant difference overall.").wait_for()
+        table, panel = (page.locator(name).bounding_box() for name in ("#table", "#chosen"))
+        if width == 1440:
+            assert panel["x"] >= table["x"] + table["width"]
+            assert abs(panel["y"] - table["y"]) < 4
+        else:
+            assert panel["y"] >= table["y"] + table["height"]
+            page.get_by_role("link", name="Show comparison").click()
+        assert amiss(page) == []
+
+
+@pytest.mark.browser
+def test_a_search_finds_runs_here_and_on_other_boards(board: Path) -> None:
+    with opened(board) as page:
+        search = page.get_by_role("searchbox", name="Search")
+        search.type("TFIDF")
+        page.get_by_text("1 of 4 runs on sample, turn match.").wait_for()
+        assert systems(page) == ["tfidf"]
+        search.fill("bm25")
+        page.get_by_role("button", name="sample, session").click()
+        page.get_by_text("1 run on sample, session:").wait_for()
+        assert search.input_value() == "bm25"
+        assert systems(page) == ["bm25"]
+        search.fill("turn")
+        page.get_by_text("No run on sample, session matches.").wait_for()
+        page.get_by_role("button", name="sample, turn").click()
+        page.get_by_text("4 runs on sample, turn:").wait_for()
+        assert search.input_value() == "", "the dataset itself was searched for"
+        assert len(systems(page)) == 4
+
+
+@pytest.mark.browser
+def test_runs_with_the_same_results_are_one_row_until_it_is_opened(
+    results: Path, tmp_path: Path
+) -> None:
+    boards = plain_boards(results)
+    board = next(one for one in boards if len(one["entries"]) > 1)
+    bm25 = next(one for one in board["entries"] if one["system"] == "bm25")
+    board["entries"] += [{**bm25, "run": "copy", "name": "copy", "system": "other"}]
+    (tmp_path / "leaderboard.html").write_bytes(board_page(as_boards(boards)))
+    with opened(tmp_path / "leaderboard.html") as page:
+        assert page.locator("#table tbody tr.entry").count() == 4
+        page.locator("button.same").focus()
+        page.keyboard.press("Enter")
+        assert page.locator("#table tbody tr.entry").count() == 5
+        assert page.locator("button.same").get_attribute("aria-expanded") == "true"
+        page.keyboard.press("Enter")
+        assert page.locator("#table tbody tr.entry").count() == 4
+        page.locator("tr.entry button.plain", has_text="copy").or_(
+            page.locator("button.same", has_text="copy")
+        ).first.wait_for()
+
+
+@pytest.mark.browser
+def test_quality_is_drawn_against_a_cost_that_is_chosen_with_its_pareto_front(
+    results: Path, tmp_path: Path
+) -> None:
+    boards = plain_boards(results)
+    milliseconds = {"bm25": 2.0, "tfidf": 4.0, "random": 1.0, "oracle": 0.1}
+    for entry in boards[1]["entries"]:
+        entry["cost"]["search_ms"]["p50"] = milliseconds[entry["system"]]
+    (tmp_path / "leaderboard.html").write_bytes(board_page(as_boards(boards)))
+    with opened(tmp_path / "leaderboard.html") as page:
+        page.get_by_role("link", name="recall@10 against median latency").click()
+        points = page.locator("#tradeoff .point")
+        assert points.count() == 3, "who saw the gold labels is not drawn"
+        said = [point.get_attribute("aria-label") for point in points.all()]
+        assert sorted("on the Pareto front" in one for one in said) == [False, True, True]
+        dominated = next(one for one in said if "Pareto" not in one)
+        assert dominated.startswith("tfidf: recall@10 0.518, median latency 4 ms")
+        names = [text.bounding_box() for text in page.locator("#tradeoff .name").all()]
+        for one, other in combinations(names, 2):
+            assert (
+                one["x"] + one["width"] <= other["x"]
+                or other["x"] + other["width"] <= one["x"]
+                or one["y"] + one["height"] <= other["y"] + 4
+                or other["y"] + other["height"] <= one["y"] + 4
+            ), "no name covers another"
+        choose(page, "Horizontal axis", "tokens of the first ten documents")
+        page.get_by_role("heading", name="recall@10 against tokens").wait_for()
+        points.first.focus()
+        page.keyboard.press("Space")
+        page.locator("#picked").get_by_text("choose another run to compare").wait_for()
+        assert page.evaluate("document.activeElement.getAttribute('aria-checked')") == "true"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_four_controls_stand_above_the_table_and_all_have_names(board: Path, scheme: str) -> None:
+    contrast = """() => {
+      const levels = color => color.match(/[\\d.]+/g).slice(0, 3).map(one => one / 255)
+        .map(one => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+      const light = color => levels(color).reduce((sum, one, at) =>
+        sum + one * [0.2126, 0.7152, 0.0722][at], 0);
+      const ground = light(getComputedStyle(document.body).backgroundColor);
+      return ["#lede", "#said", ".tradeoff .name", ".tradeoff .tick"].map(name => {
+        const style = getComputedStyle(document.querySelector(name));
+        const ink = light(name.startsWith(".") ? style.fill : style.color);
+        return (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
+      });
+    }"""
+    with opened(board, color_scheme=scheme) as page:
+        shown = page.locator("#choices").locator("select:visible, input:visible")
+        assert 0 < shown.count() <= 4
+        page.get_by_text("More", exact=True).click()
+        controls = page.locator("select, input, button, a[href], [role=checkbox]")
+        named = "one => (one.ariaLabel || one.labels?.[0]?.textContent || one.textContent).trim()"
+        assert all(controls.nth(at).evaluate(named) for at in range(controls.count()))
+        assert all(ratio >= 4.5 for ratio in page.evaluate(contrast))
 
 
 CLAIMS = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import re
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +189,41 @@ def test_times_have_one_clock_of_24_hours_and_the_zone_once(tmp_path: Path) -> N
         assert "PM" not in words
         assert words.count("UTC") == 1
         assert "1 Jan" in page.locator("#lines-figure svg").last.text_content()
+
+
+def crowded(line: Line, night: int) -> Line:
+    """Nights at uneven times, some minutes apart, over the end of a year."""
+    days = (0, 0.0007, 0.01, 1, 1.002, 2, 9, 9.3, 30, 31, 31.01)[night]
+    begun = datetime(2025, 12, 30, 22, 58, tzinfo=UTC) + timedelta(days=days)
+    at = begun.isoformat(timespec="milliseconds")
+    return {**line, "night": at, "finished": (begun + timedelta(minutes=2)).isoformat()}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_night_has_one_label_of_one_line_and_no_label_touches_another(
+    tmp_path: Path, width: int
+) -> None:
+    with opened(page_of(tmp_path, 11, 3, edit=crowded), width=width) as page:
+        labels = page.locator("#lines-figure svg .night text")
+        words = labels.all_text_contents()
+        assert words[0] == "30 Dec 2025"
+        assert any(word.endswith(" Jan 2026") for word in words), "the year once, after a space"
+        boxes = sorted((text.bounding_box() for text in labels.all()), key=lambda box: box["x"])
+        assert all(a["x"] + a["width"] <= b["x"] for a, b in pairwise(boxes))
+
+
+@pytest.mark.browser
+def test_the_verdict_of_the_last_night_stands_first(told: Path, tmp_path: Path) -> None:
+    with opened(told) as page:
+        verdict = page.locator("#verdict")
+        assert verdict.inner_text().startswith("Last night (2026-01-10): all 6 runs finished; no ")
+        assert "word-fell" not in verdict.get_attribute("class")
+    with opened(page_of(tmp_path, 4, 2, edit=dropping)) as page:
+        verdict = page.locator("#verdict")
+        assert "1 dropped by more than 0.02" in verdict.inner_text()
+        assert "word-fell" in verdict.get_attribute("class")
+        assert verdict.bounding_box()["y"] < page.locator("#lines").bounding_box()["y"]
 
 
 def marks(page: Page, name: str) -> int:

@@ -360,7 +360,8 @@ def test_chosen_runs_are_compared_and_back_keeps_the_choice(
     shutil.copytree(tfidf, results / tfidf.name)
     shutil.copytree(tfidf, results / "third")
     with opened(f"http://127.0.0.1:{port}/") as page:
-        boxes = page.get_by_role("checkbox")
+        page.get_by_role("button", name="+ 1 with the same results").click()
+        boxes = page.locator("#table").get_by_role("checkbox")
         for at in range(2):
             boxes.nth(at).check()
         choose = page.get_by_role("combobox", name="Metric")

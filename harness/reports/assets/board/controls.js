@@ -98,7 +98,7 @@ export function matches(now, found) {
   replace(
     find("matches"),
     found
-      ? `${count(found)} of ${many(total, "run")} on ${now.name} match. `
+      ? `${found === total ? "All" : `${count(found)} of`} ${many(total, "run")} on ${now.name} match. `
       : `No run on ${now.name} matches. `,
     names.length > 0 && (found ? "Also on: " : "Found on: "),
     names.flatMap((name, at) => [

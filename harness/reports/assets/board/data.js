@@ -74,11 +74,13 @@ const known = (wanted, all, first = all[0]) => (all.includes(wanted) ? wanted : 
 export function place() {
   const { boards } = data;
   const names = distinct(boards.map(boardName));
-  const ofDataset = boards.filter((one) => one.dataset.name === chosen.dataset);
+  const dataset = known(
+    chosen.dataset,
+    boards.map((one) => one.dataset.name),
+  );
+  const ofDataset = boards.filter((one) => one.dataset.name === dataset);
   const like =
-    ofDataset.find((one) => one.dataset.granularity === chosen.granularity) ??
-    ofDataset[0] ??
-    boards[0];
+    ofDataset.find((one) => one.dataset.granularity === chosen.granularity) ?? ofDataset[0];
   const name = boardName(like);
   const alike = boards.filter((one) => boardName(one) === name);
   const variants = alike.map((one) => apartFrom(one, alike));

@@ -250,9 +250,9 @@ function mark(
   const group = svg("g", {
     class: ["point", best && "best", picked && "picked"].filter(Boolean).join(" "),
     id: `point-${entry.run}`,
-    role: "button",
+    role: "checkbox",
     tabindex: 0,
-    "aria-pressed": String(picked),
+    "aria-checked": String(picked),
     "aria-label": said,
   });
   group.addEventListener("click", () => pick(entry.run));

@@ -81,26 +81,24 @@ const CLOCK_TIME = d3.utcFormat("%H:%M");
 const WITH_YEAR = d3.utcFormat("%-d %b %Y");
 
 /**
- * The nights that have a label on the axis, with that label on one line: the day, with its time
- * where a day has several nights, and with the year at first. No label touches the next one.
+ * The nights that have a label on the axis, with that label on one line: the day, its year where that
+ * is new, or the time of a further night of the same day. No label touches the next one.
  */
 export function nightLabels(times, across) {
-  const days = d3.rollup(times, (all) => all.length, DATE);
-  const found = [];
-  let year = null;
-  let free = Number.NEGATIVE_INFINITY;
-  const longest = Math.max(...times.map((time) => DATE(time).length)) * CHARACTER + GAP;
-  const room = Math.abs(across(times.at(-1)) - across(times[0])) / longest;
+  const widest = Math.max(...times.map((time) => DATE(time).length)) * CHARACTER + GAP;
+  const room = (across(times.at(-1)) - across(times[0])) / widest;
   const every = Math.max(1, Math.ceil((times.length - 1) / Math.max(1, room)));
-  for (const [at, time] of times.entries()) {
-    if (at % every) continue;
-    const day = time.getUTCFullYear() === year ? DATE(time) : WITH_YEAR(time);
-    const text = days.get(DATE(time)) > 1 ? `${day} ${CLOCK_TIME(time)}` : day;
+  const found = [];
+  let free = Number.NEGATIVE_INFINITY;
+  for (const time of times.filter((_, at) => at % every === 0)) {
+    const last = found.at(-1)?.time;
+    const sameYear = last?.getUTCFullYear() === time.getUTCFullYear();
+    const sameDay = sameYear && DATE(last) === DATE(time);
+    const text = (sameDay ? CLOCK_TIME : sameYear ? DATE : WITH_YEAR)(time);
     const half = (text.length * CHARACTER) / 2;
     if (across(time) - half < free) continue;
     found.push({ time, text });
     free = across(time) + half + GAP;
-    year = time.getUTCFullYear();
   }
   return found;
 }
