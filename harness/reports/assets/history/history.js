@@ -69,7 +69,11 @@ function verdict() {
     const now = one.night.indexOf(place);
     return (
       now >= 0 &&
-      cells.some((cell) => col(cell.drop, now) || data.verdicts[col(cell.verdict, now)] === "fell")
+      cells.some(
+        (cell) =>
+          col(cell.drop, now)?.startsWith("fail") ||
+          data.verdicts[col(cell.verdict, now)] === "fell",
+      )
     );
   });
   return {
@@ -135,8 +139,7 @@ function drawing() {
     banded ? "Bands and bars: 95% intervals." : "Choose up to three systems to see 95% intervals.",
     has((one, at) => col(one.error, at)) && "×: failed.",
     has((one, at) => col(one.breaks, at)) && "≠: not comparable with earlier nights.",
-    has(drop) &&
-      "▼: dropped by more than max_drop; hollow: inconclusive.",
+    has(drop) && "▼: dropped by more than max_drop; hollow: inconclusive.",
     has((one, at) => settings(one, at).some((name) => name !== "git commit")) &&
       "Diamond: new settings or version.",
     has((one, at) => settings(one, at).includes("git commit")) && "Tick on the axis: new commit.",
