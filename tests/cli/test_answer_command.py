@@ -154,6 +154,7 @@ def test_answers_stand_beside_baselines_and_are_judged_and_compared(
     assert found["groups"][0]["essentials"]["reader"] == "plain/1(gpt-4o-mini),reasoning:stripped/1"
     text = harness("answer", run, *_asked(endpoint), "--k", 10)
     assert "error attribution: " in text.out  # what was judged is kept
+    assert re.search(r"0\.0000 \[0\.000, 0\.\d+\] of \d+: all 12 haystacks have the same", text.out)
     assert "evidence only" in text.out
     assert "sk-very-secret" not in text.out + text.err
     for path in run.parent.rglob("*"):
@@ -482,7 +483,7 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     assert found["questions_needed"] == math.ceil(found["haystacks_needed"] * size)
     (answered,) = AnsweredTables.read([Path(one["folder"])])
     for needed, said in (
-        ({}, "no number of repetitions would do"),
+        ({}, "more repetitions do not suffice"),
         ({"repeats_needed": 1}, "like these), or 1 repetition"),
         (dict.fromkeys(("questions_needed", "haystacks_needed")), "±0.02 needs cannot be told"),
     ):

@@ -19,7 +19,7 @@ from harness.scoring.scores import range_over_judges
 _TEXT = ("exact_match", "token_f1", "containment")
 _ANSWERABLE = {
     "correct_given_evidence": "correct given evidence",
-    "correct_without_evidence": "correct without",
+    "correct_without_evidence": "correct without evidence",
     "reader_error": "reader error",
     "wrong_abstention": "wrong abstention",
     "partial_retrieval_error": "partial retrieval error",
@@ -27,7 +27,7 @@ _ANSWERABLE = {
 }
 _BESIDE = {
     "accuracy_given_evidence": "accuracy given evidence",
-    "accuracy_given_no_evidence": "given none",
+    "accuracy_given_no_evidence": "accuracy given none",
     "retrieval_headroom": "retrieval headroom",
     "reader_headroom": "reader headroom",
     "correct_abstention": "correct abstention",
@@ -152,6 +152,24 @@ def error_attribution(answered: Sequence[AnsweredTables]) -> str:
     )
 
 
+def interval_note(answered: Sequence[AnsweredTables]) -> str:
+    """Explains the interval of a mean of 0 or 1 over haystacks; empty if none is printed."""
+    for one in answered:
+        for name in one.judges:
+            for metric in ("accuracy", *_BESIDE):
+                result = one.overall(name).get(metric)
+                interval = result and result.interval
+                if not result or not interval or interval.cluster_by != "haystacks":
+                    continue
+                if result.value in (0.0, 1.0):
+                    return (
+                        f"{_between(result)}: all {interval.clusters} haystacks have the same "
+                        "value, so the data do not show how similar the questions of one haystack "
+                        "are. The interval counts each haystack as one question, and is wide."
+                    )
+    return ""
+
+
 def judged(answered: Sequence[AnsweredTables]) -> str:
     """Formats the judges, with undecided and failed judgements and human agreement."""
     found: dict[str, list[JudgementCounts]] = {}
@@ -203,9 +221,9 @@ def repeated(answered: Sequence[AnsweredTables]) -> str:
 def _needed(found: RepeatVariance) -> str:
     wanted, more, haystacks = found.half_width, found.repeats_needed, found.haystacks_needed
     if found.questions_needed is None:
-        return f"what ±{wanted:g} needs cannot be told: no spread, or that of a single haystack"
+        return f"no estimate for ±{wanted:g}: no spread between questions, or a single haystack"
     among = f" (in {haystacks:,} haystacks like these)" if haystacks else ""
-    repeats = f"or {count_of(more, 'repetitions')}" if more else "no number of repetitions would do"
+    repeats = f"or {count_of(more, 'repetitions')}" if more else "more repetitions do not suffice"
     return f"±{wanted:g} needs {found.questions_needed:,} questions{among}, {repeats}"
 
 

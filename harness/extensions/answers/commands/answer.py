@@ -271,6 +271,7 @@ def print_answers(options: argparse.Namespace, command: str, folders: Sequence[P
         AnsweredTables,
         by_ability,
         error_attribution,
+        interval_note,
         judged,
         overview,
         repeated,
@@ -295,11 +296,12 @@ def print_answers(options: argparse.Namespace, command: str, folders: Sequence[P
     if options.quiet:
         return 0
     parts = [_heading(answered[0].record), overview(answered), by_ability(answered)]
-    parts += [error_attribution(answered), judged(answered), repeated(answered)]
+    parts += [error_attribution(answered), interval_note(answered)]
+    parts += [judged(answered), repeated(answered)]
     print("\n\n".join(part for part in parts if part))
     reasons = sum((Counter(one.record.queries.reasons) for one in answered), Counter[str]())
     if failed := sum(one.record.queries.failed for one in answered):
-        print(f"\n{failed} failed answers count 0; the rows `answered only` leave them out")
+        print(f"\n{failed} failed answers count 0; the rows `answered only` exclude them")
     if reasons:
         print(grid([[n, reason] for reason, n in reasons.most_common(5)], ["n", "reason"]))
     more = f" and {len(answered) - 1} beside it" if len(answered) > 1 else ""
