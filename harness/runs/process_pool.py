@@ -163,7 +163,7 @@ def _serve(worker: Worker, channel: Connection) -> None:
             return
         try:
             try:
-                worker.tell = channel.send
+                worker.on_progress = channel.send
                 for result in worker(item):
                     exit_if_forked(own)
                     channel.send(result)

@@ -162,7 +162,7 @@ def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution
                 if settings.strict:
                     _stop_at_error(result, request.dataset)
 
-            worker.tell = take
+            worker.on_progress = take
             for result in execution.executor.map(worker, rest):
                 take(result)
     return execution

@@ -79,19 +79,19 @@ class Worker:
         self._options = options
         self._limits = options.limits
         self._state: WorkerState | None = None
-        self.begun: WorkResult | None = None
-        self.tell: Callable[[WorkResult], None] | None = None
+        self.unfinished: WorkResult | None = None
+        self.on_progress: Callable[[WorkResult], None] | None = None
         """Callback for the progress of indexing a haystack; it may raise a HarnessError."""
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_state": None, "begun": None, "tell": None}
+        return {**self.__dict__, "_state": None, "unfinished": None, "on_progress": None}
 
     def __call__(self, item: WorkItem) -> Iterator[WorkResult]:
         """Indexes the item's haystack unless it is indexed already, then searches.
 
-        Yields partial results at short intervals; an interrupted item keeps the rest in `begun`.
+        Yields partial results at short intervals; `unfinished` has the rest after an interruption.
         """
-        result = self.begun = WorkResult(item.number, item.haystack, [])
+        result = self.unfinished = WorkResult(item.number, item.haystack, [])
         state = self._state
         if state is None or (state.haystack != item.haystack and self._is_lost(state, item)):
             state = self._state = self._built()
@@ -111,19 +111,19 @@ class Worker:
             result.queries += answers
             now = monotonic()
             if now - given > SECONDS_A_STEP:
-                state.put_report(result)
+                state.add_report(result)
                 result = yield from self._part(result)
                 given = now
-        state.put_report(result)
-        self.begun = None
+        state.add_report(result)
+        self.unfinished = None
         yield result
 
     def _part(self, result: WorkResult) -> Generator[WorkResult, None, WorkResult]:
         """Yields the partial result of an item, and returns an empty one for the rest."""
-        result.complete, self.begun = False, None
+        result.complete, self.unfinished = False, None
         yield result
-        self.begun = WorkResult(result.item, result.haystack, [], process=result.process)
-        return self.begun
+        self.unfinished = WorkResult(result.item, result.haystack, [], process=result.process)
+        return self.unfinished
 
     def run_item(self, item: WorkItem) -> WorkResult:
         """Returns the results of an item at once."""
@@ -138,12 +138,12 @@ class Worker:
 
     def interrupted(self) -> WorkResult | None:
         """Returns the partial result and the usage of an item that an exception interrupted."""
-        begun, state, self.begun = self.begun, self._state, None
-        if begun is None or state is None:
+        unfinished, state, self.unfinished = self.unfinished, self._state, None
+        if unfinished is None or state is None:
             return None
-        begun.complete = False
-        state.put_report(begun)
-        return begun if begun.queries or has_usage(begun) else None
+        unfinished.complete = False
+        state.add_report(unfinished)
+        return unfinished if unfinished.queries or has_usage(unfinished) else None
 
     def _searches(
         self, state: WorkerState, parts: Sequence[list[int]]
@@ -163,7 +163,7 @@ class Worker:
             built = caller(partial(built.build, self._options.seed))
         state = WorkerState(self._place.open(), built, caller)
         if not isinstance(built, ProcessRetriever):  # it counts from 0 for each haystack
-            state.put_report(WorkResult(0, 0, []))  # earlier usage is not part of the run
+            state.add_report(WorkResult(0, 0, []))  # earlier usage is not part of the run
         return state
 
     def _caller(self) -> InlineCalls | CallThread:
@@ -191,30 +191,30 @@ class Worker:
             state.call(partial(close_quietly, state.retriever))
 
     def _index(self, state: WorkerState, item: WorkItem, result: WorkResult) -> None:
-        goes_on = item.chain is not None and state.chain == item.chain
-        if goes_on and state.index_error is not None:
+        continues = item.chain is not None and state.chain == item.chain
+        if continues and state.index_error is not None:
             return  # it ingested an unknown part of the earlier documents
-        before_it = state.blinded.corpus if goes_on else None
+        earlier = state.blinded.corpus if continues else None
         state.haystack, state.index_error, state.chain = item.haystack, None, None
         state.blinded = BlindedCorpus(state.dataset, item.haystack, self._options.seed)
-        result.documents = len(state.blinded.rows) - len(before_it or ())
+        result.documents = len(state.blinded.rows) - len(earlier or ())
         take: Callable[..., bool] = partial(
             ingest, state.retriever, state.blinded.corpus, self._options.system
         )
         if item.chain is not None and calls.is_streaming(state.retriever):
-            take, state.chain = partial(self._tell, state, before_it), item.chain
+            take, state.chain = partial(self._stream, state, earlier), item.chain
         result.process, state.indexing = number_of(state.retriever), True
-        watch = IndexingProgress(state, result, self.tell)
+        watch = IndexingProgress(state, result, self.on_progress)
         clock = Clock(watch.taken_in)
         try:
-            self._wait_for_late(state)
+            self._wait_for_timed_out(state)
             with timed(clock):
                 work = partial(take, require_cached=self._options.require_cached_index)
                 result.cached = not state.call(work, self._limits.index)
         except HarnessError:
             raise
         except CallTimeoutError as error:
-            state.index_error = self._late(state, "index", error)
+            state.index_error = self._timeout_message(state, "index", error)
         except FAILURES:
             # The retriever is third-party code: its failure is a result of the run.
             state.index_error = "index failed:\n" + trace()
@@ -222,21 +222,21 @@ class Worker:
             raise watch.stopped
         if not result.cached:  # else the earlier run has its time and cost
             result.index_seconds = seconds_of(state.retriever, clock.stop())
-            state.put_report(result)
+            state.add_report(result)
         state.indexing = False
 
-    def _wait_for_late(self, state: WorkerState) -> None:
+    def _wait_for_timed_out(self, state: WorkerState) -> None:
         """Waits for searches that timed out before the next haystack is indexed.
 
         Raises CallTimeoutError if one does not return.
         """
-        for one in state.late:
+        for one in state.timed_out:
             one.wait()
-        state.late = [one for one in state.late if one.stuck]
-        if state.late:
+        state.timed_out = [one for one in state.timed_out if one.stuck]
+        if state.timed_out:
             raise CallTimeoutError("a call before it took too long, and has not come back")
 
-    def _tell(self, state: WorkerState, before: Corpus | None, *, require_cached: bool) -> bool:
+    def _stream(self, state: WorkerState, before: Corpus | None, *, require_cached: bool) -> bool:
         """Ingests the new documents into a memory; indexes of splits over time are not cached."""
         if require_cached:
             raise RunError(
@@ -265,7 +265,7 @@ class Worker:
                 return call(partial(calls.search, retriever, questions, k), limit)
             except CallTimeoutError:
                 if apart and not isinstance(call, InlineCalls):
-                    state.late.append(call)
+                    state.timed_out.append(call)
                 raise
 
         try:
@@ -274,15 +274,15 @@ class Worker:
         except HarnessError:
             raise
         except NotAnAnswerError as error:
-            said = f"{name_of(retriever)}: {error}"  # no trace: it would show the harness only
-            return [QueryResult(query, error=said) for query in queries]
+            message = f"{name_of(retriever)}: {error}"  # no trace: it would show the harness only
+            return [QueryResult(query, error=message) for query in queries]
         except FAILURES as error:
             if len(queries) > 1:
                 # One bad question must not fail the others: ask one by one.
                 return [answer for query in queries for answer in self._search(state, [query])]
             late = isinstance(error, CallTimeoutError)
-            said = self._late(state, "search", error) if late else trace()
-            return [QueryResult(queries[0], error=said)]
+            message = self._timeout_message(state, "search", error) if late else trace()
+            return [QueryResult(queries[0], error=message)]
         # In a batch each question is charged its share.
         seconds = seconds_of(retriever, clock.stop()) / len(queries)
         return [
@@ -290,7 +290,7 @@ class Worker:
             for query, one in zip(queries, found, strict=True)
         ]
 
-    def _late(self, state: WorkerState, called: str, error: BaseException) -> str:
+    def _timeout_message(self, state: WorkerState, called: str, error: BaseException) -> str:
         """Returns the message for a call that timed out; ends an isolated process."""
         if isinstance(state.retriever, ProcessRetriever):
             state.retriever.close()

@@ -25,9 +25,7 @@ from harness.io.plugins import FAILURES, describe_error
 from harness.records.run import Params
 from harness.retrievers.calls import await_result, close
 from harness.retrievers.contract import Retriever
-from harness.retrievers.outputs import (
-    valid_text,
-)
+from harness.retrievers.outputs import valid_text
 from harness.retrievers.timing import Clock
 from harness.runs.blinding import BlindedCorpus
 from harness.runs.results import WorkResult
@@ -131,37 +129,37 @@ class WorkerState:
     counted: Counts = field(default_factory=dict)  # last usage that its process reported
     counted_of: int = 0  # number of that process
     indexing: bool = False
-    late: list[CallThread] = field(default_factory=list)  # threads of calls that timed out
+    timed_out: list[CallThread] = field(default_factory=list)  # threads of calls that timed out
     chain: int | None = None  # chain ingested up to the time of `haystack`
     blinded: BlindedCorpus = field(init=False)
 
     @property
     def stuck(self) -> bool:
         """Whether a call has not returned."""
-        return self.call.stuck or any(one.stuck for one in self.late)
+        return self.call.stuck or any(one.stuck for one in self.timed_out)
 
-    def put_report(self, result: WorkResult) -> None:
+    def add_report(self, result: WorkResult) -> None:
         """Adds the retriever's report to the result; waits briefly only if a call is stuck."""
         report = getattr(self.retriever, "report", None)
         if not callable(report):
             return
         asked = partial(plain_report, report)
         if not self.stuck:
-            self.put(self.call(asked), result)
+            self.add_values(self.call(asked), result)
             return
         from harness.runs.timeouts import CallThread
 
         with suppress(CallTimeoutError):
-            self.put(CallThread()(asked, _SECONDS_TO_SAY), result)
+            self.add_values(CallThread()(asked, _SECONDS_TO_SAY), result)
 
-    def put(self, said: Params, result: WorkResult) -> None:
+    def add_values(self, report: Params, result: WorkResult) -> None:
         """Adds a report to the result, and the usage since the previous result."""
-        process, counts = number_of(self.retriever), counts_in(said)
+        process, counts = number_of(self.retriever), counts_in(report)
         if self.counted_of != process:  # each process of an isolated one counts from 0
             self.counted_of, self.counted = process, {}
         rise = usage_delta(counts, self.counted)
         self.counted |= counts  # a failed report has no counts
-        result.process, result.reported = process, said or None
+        result.process, result.reported = process, report or None
         if self.indexing:
             result.ingestion_usage = add_counts([result.ingestion_usage or {}, rise])
         else:
@@ -172,32 +170,32 @@ class IndexingProgress:
     """Reports the progress of indexing a haystack, and its cost so far."""
 
     def __init__(
-        self, state: WorkerState, result: WorkResult, tell: Callable[[WorkResult], None] | None
+        self, state: WorkerState, result: WorkResult, notify: Callable[[WorkResult], None] | None
     ) -> None:
-        self._state, self._result, self._tell = state, result, tell
-        self._n, self._told = 0, monotonic()
-        self._looked = self._told
+        self._state, self._result, self._on_progress = state, result, notify
+        self._n, self._reported_at = 0, monotonic()
+        self._checked_at = self._reported_at
         self.stopped: HarnessError | None = None
 
     def taken_in(self, documents: int) -> None:
         """Counts ingested documents and reports progress. Raises what the callback raises."""
         self._n += documents
         now = monotonic()
-        if self._tell is None or now - self._looked < SECONDS_A_STEP:
+        if self._on_progress is None or now - self._checked_at < SECONDS_A_STEP:
             return
-        self._looked = now
+        self._checked_at = now
         so_far = msgspec.structs.replace(
             self._result, queries=[], indexed=min(self._n, self._result.documents), complete=False
         )
         report = getattr(self._state.retriever, "report", None)
         # The process of an isolated retriever is indexing and cannot report.
         if callable(report) and not isinstance(self._state.retriever, ProcessRetriever):
-            self._state.put(plain_report(report), so_far)
-        if now - self._told < SECONDS_A_REPORT and not has_usage(so_far):
+            self._state.add_values(plain_report(report), so_far)
+        if now - self._reported_at < SECONDS_A_REPORT and not has_usage(so_far):
             return
-        self._told = now
+        self._reported_at = now
         try:
-            self._tell(so_far)
+            self._on_progress(so_far)
         except HarnessError as error:
             self.stopped = error
             raise
