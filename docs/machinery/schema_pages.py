@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from inspect import cleandoc
@@ -14,7 +15,6 @@ from command_pages import text
 from listing_pages import table
 
 import harness
-from harness.cli.output import output_schema
 from harness.io.records import OutputPart, json_schema
 
 PACKAGE = Path(harness.__file__).parent
@@ -44,7 +44,9 @@ def schema(name: str) -> str:
 
 def _outputs() -> str:
     """Describes each kind of output and its parts; records of files have pages of their own."""
-    records = output_schema()["$defs"]
+    # Of tests/output.py, as only these pages and tests need the schema of all outputs.
+    sys.path.append(str(PACKAGE.parent / "tests"))
+    records = import_module("output").output_schema()["$defs"]
     tags = {title: one.get("properties", {}).get("schema", {}) for title, one in records.items()}
     kinds = sorted((tag["enum"][0], title) for title, tag in tags.items() if tag)
     parts = [one.__name__ for one in _subclasses(OutputPart) if not tags.get(one.__name__)]
