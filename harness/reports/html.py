@@ -19,8 +19,7 @@ import re
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-
-from harness.io.records import to_tree
+from typing import Any
 
 ASSETS = Path(__file__).with_name("assets").resolve()
 _VENDOR = Path(__file__).with_name("vendor")
@@ -33,7 +32,7 @@ _PLOT = tuple(
 
 _GLOSSARY = ASSETS / "shared" / "glossary.js"
 
-_LEVEL = 9  # of gzip
+_LEVEL = 6  # of gzip: 9 takes four times as long and saves 2%
 
 _IMPORT = re.compile(r'^import (?:[^;"]+ from )?"(?P<file>[^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=async |class |const |function |let )", re.MULTILINE)
@@ -99,9 +98,15 @@ def _yes(value: bool) -> str:
 def _packed(name: str, data: object) -> str:
     import orjson
 
-    raw = orjson.dumps(data, default=to_tree, option=orjson.OPT_SERIALIZE_NUMPY)
+    raw = orjson.dumps(data, default=_every_field, option=orjson.OPT_SERIALIZE_NUMPY)
     packed = base64.b64encode(gzip.compress(raw, _LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/gzip" id="{escape(name)}">{packed}</script>'
+
+
+def _every_field(record: Any) -> dict[str, object]:
+    """Returns all fields of a record by name; orjson visits their values."""
+    names = zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True)
+    return {encoded: getattr(record, name) for name, encoded in names}
 
 
 def _glossary() -> str:

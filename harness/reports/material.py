@@ -33,6 +33,10 @@ T = TypeVar("T")
 
 LONGEST = 700
 """Maximum characters of a text on a page; the rest is in the dataset."""
+SHORTEST = 100
+"""Texts are not cut below this length, however many documents a page has."""
+ALL_TEXTS = 6_000_000
+"""Characters of all documents of a page, from which the length of each follows."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +145,12 @@ class Texts:
         self._share = share
         self._number: dict[str, int] = {}
 
-    def number(self, text: str | None) -> int:
+    def number(self, text: str | None, longest: int = LONGEST) -> int:
         """Returns the number of a text, -1 for one that is empty or not to be shown."""
         if self._share or not text:
             return -1
-        if len(text) > LONGEST:
-            text = f"{text[:LONGEST].rstrip()} … ({len(text) - LONGEST:,} characters more)"
+        if len(text) > longest:
+            text = f"{text[:longest].rstrip()} … ({len(text) - longest:,} characters more)"
         if text not in self._number:
             self._number[text] = len(self.all)
             self.all.append(text)
@@ -192,9 +196,10 @@ class Shelf:
             return found
 
         contents = column(documents.contents(rows))
+        longest = max(SHORTEST, min(LONGEST, ALL_TEXTS // max(1, n)))
         return DocumentColumns(
             id=ids,
-            text=[self._texts.number(text) for text in contents],
+            text=[self._texts.number(text, longest) for text in contents],
             date=column(self._dates(keys)),
             session=column(documents.column("session", rows).to_pylist()),
             speaker=column(documents.column("speaker", rows).to_pylist()),

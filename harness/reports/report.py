@@ -53,7 +53,7 @@ def report_data(
 ) -> ReportData:
     """Builds the report of one run, or of two that can be compared.
 
-    `share` excludes every text of the dataset, and of the system: ids and numbers stay. Raises
+    `share` excludes all texts of the dataset and of the system; ids and numbers stay. Raises
     UsageError for folders that are not scored runs, and for two that cannot be compared, naming
     each difference.
     """
@@ -62,9 +62,8 @@ def report_data(
     shallow, deepest = (pick(materials, key=lambda m: m.depth) for pick in (min, max))
     if shallow.depth < deepest.depth:
         raise UsageError(
-            f"a report has numbers that depth changes: run {shallow.run.folder} (at most "
-            f"{shallow.depth} deep) again with --k {deepest.depth}, or see what "
-            "`harness compare` can"
+            f"the runs of a report need the same depth: run {shallow.run.folder} (--k "
+            f"{shallow.depth}) again with --k {deepest.depth}, or use `harness compare`"
         )
     first = materials[0].run
     shared = [b for b in first.blocks if all(b in m.run.blocks for m in materials)]
@@ -111,9 +110,9 @@ def report_page(data: ReportData, *, home: str = "") -> bytes:
 def check_pair(folders: Sequence[Path]) -> None:
     """Raises UsageError for more than two runs, or the same one twice."""
     if len(folders) > 2:
-        raise UsageError("a report is about one run, or two; `harness compare` takes more")
+        raise UsageError("a report takes one run or two; `harness compare` takes more")
     if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UsageError(f"{folders[0]}: is named twice; a report sets two runs side by side")
+        raise UsageError(f"{folders[0]}: is named twice; name two different runs")
 
 
 def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
@@ -313,7 +312,5 @@ def _footnotes(compared: Comparison, table: Table) -> list[str]:
     lines = foot(table, table.cells).splitlines()
     for name, n in zip(compared.runs, table.dropped, strict=False):
         if n:
-            lines.append(
-                f"{n} queries of {name} in no mean here, as another run has no value there"
-            )
+            lines.append(f"{n} queries of {name} excluded: another run has no value for them")
     return lines

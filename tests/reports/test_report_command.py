@@ -61,7 +61,7 @@ def test_wrong_use_is_said_in_one_line(
     bm25: Path, tfidf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments, words in (
-        ([bm25, tfidf, bm25], "a report is about one run, or two"),
+        ([bm25, tfidf, bm25], "a report takes one run or two"),
         ([bm25, bm25], "is named twice"),
         ([tmp_path], "not the folder of a run"),
         ([bm25, "--ranks", "0"], "--ranks must be 1 or more"),

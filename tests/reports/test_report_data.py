@@ -13,10 +13,12 @@ from harness.analysis.compare.compare import compare
 from harness.analysis.compare.comparison import Options
 from harness.analysis.compare.render import shown_of
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.io.files import read_json
 from harness.io.records import to_tree
 from harness.records.scores import MetricResult
+from harness.reports.material import Shelf, Texts
 from harness.reports.report import report_data
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
@@ -152,6 +154,21 @@ def test_texts_stand_once_and_long_ones_are_cut(data: dict[str, Any], sample: Da
     assert len(set(queries["texts"])) == len(queries["texts"])
     assert max(map(len, queries["texts"])) < 750
     assert queries["texts"][queries["columns"]["text"][0]] == sample.query(0).text
+
+
+def test_texts_are_shorter_in_a_report_of_many_documents(tmp_path: Path) -> None:
+    documents = [f'{{"_id": "d{i}", "text": "{i:05} {"x" * 500}"}}' for i in range(20_000)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(documents))
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "x"}')
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td1\t1")
+    dataset = open_dataset("labelled", source=tmp_path)
+    texts = Texts(share=False)
+    shelf = Shelf(dataset, texts, share=False)
+    for row in range(20_000):
+        shelf.place(0, row)
+    shelf.columns()
+    assert texts.all[7] == f"00007 {'x' * 294} … (206 characters more)"
 
 
 def test_what_is_shared_holds_no_text_of_the_dataset(bm25: Path, sample: Dataset) -> None:
