@@ -75,7 +75,7 @@ class RetrieverSpec:
 
     def check(self) -> None:
         """Raises UsageError for unknown names and parameters, for numbers that are not finite, for
-        secrets (see masking.refuse_in), and for code that fails to import."""
+        secrets, and for code that fails to import."""
         refuse_secrets(f"retriever {self.name!r}: the parameter", self.params)
         if odd := not_finite(self.params):
             raise UsageError(f"retriever {self.name!r}: {odd}, with which nothing can be computed")

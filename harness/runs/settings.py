@@ -52,7 +52,7 @@ class Limits:
 class Settings:
     """Settings of a run. `k` None: the dataset's default depth.
 
-    `matching`: how returned texts are resolved to documents (see Matching). `workers` None: 1, or
+    `matching`: how returned texts are resolved to documents. `workers` None: 1, or
     as many as a cluster has processors for. `query_timeout` and `index_timeout` are seconds. Raises
     UsageError for a number that is too small and an invalid name.
     """

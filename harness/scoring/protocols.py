@@ -197,7 +197,7 @@ class Choices:
     which `ks` and `metrics` are added.
 
     `answers`: also score returned texts against reference answers, as is always done for systems
-    that return texts (see `ANSWERS`).
+    that return texts.
     """
 
     protocols: Sequence[str] = ()
@@ -208,7 +208,7 @@ class Choices:
     answers: bool = False
 
     def record(self) -> RequestedScores:
-        """Converts these choices to the record in scores.json; see `wider`."""
+        """Converts these choices to the record in scores.json."""
         return RequestedScores(
             protocols=[*self.protocols],
             ks=[*self.ks],

@@ -12,7 +12,7 @@ from docs_blocks import ROOT
 from docs_tables import documented
 
 from harness.errors import UsageError
-from harness.records.scores import ScoreReport
+from harness.records.scores import ScoreReport, fill_signature
 from harness.runs.folder.run_folder import read_scores
 from harness.scoring.metrics import METRICS
 from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
@@ -95,8 +95,11 @@ def _signatures(report: ScoreReport) -> set[str]:
     found = {result.signature for part in parts for result in part.metrics.values()}
     for section in (report.knowledge_update, report.changes, report.abstention):
         found.update(section.signatures.values())
-    budgets = report.tokens.recall_within_budget
-    return found | {report.tokens.signature_of(budget) for budget in budgets}
+    tokens = report.tokens
+    return found | {
+        fill_signature(tokens.signature, f"recall_in_tokens@{budget}", "answerable", recall.n)
+        for budget, recall in tokens.recall_within_budget.items()
+    }
 
 
 def test_every_protocol_and_order_of_ties_has_its_place() -> None:

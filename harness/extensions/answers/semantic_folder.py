@@ -70,8 +70,8 @@ def semantic_accuracy(
     `retrieved_texts` has a list of texts, best first, for each query, `gold_texts` the expected
     texts; a query without expected texts is excluded. `embed` returns vectors of shape (texts,
     dimension), and `model` is the name of its model; the default is MiniLM. The random baseline is
-    the score of random texts of `haystack`, by default of all retrieved texts. The metrics are
-    those of harness/extensions/answers/semantic/accuracy.py. No substitute for recall by ids.
+    the score of random texts of `haystack`, by default of all retrieved texts. No
+    substitute for recall by ids.
     Raises UsageError for invalid shapes, and for a threshold that is not above 0 and at most 1.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:

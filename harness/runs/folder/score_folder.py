@@ -42,8 +42,8 @@ def score_run(
     """Scores a run folder from its rankings and writes the scores into it.
 
     `semantic` is the minimum cosine of similar texts; if given, accuracy by text similarity is
-    measured too (see harness/extensions/answers/semantic). Raises UsageError if the folder is not a
-    run's, protocols do not fit, the folder cannot be written, or `semantic` lacks its model.
+    measured too. Raises UsageError if the folder is not a run's, protocols do not fit, the folder
+    cannot be written, or `semantic` lacks its model.
 
     Protocols, metrics and cut-offs of earlier scores are scored again, so none is lost.
     """

@@ -197,7 +197,7 @@ class ABTest:
         *,
         impression: str | int = "",
     ) -> Interleaved:
-        """Interleaves two rankings for a reader; see `team_draft`.
+        """Interleaves two rankings for a reader, by team draft.
 
         The coin is a hash of the unit and `impression`, the id of this impression (for instance a
         request id, or query and time): the same ids give the same ranking on every machine.
