@@ -55,7 +55,7 @@ def _command(arguments: Sequence[str] | None) -> int:
         return error.exit_status
     except KeyboardInterrupt:
         # Only a run can be resumed.
-        more = "; the same command with --resume goes on from here" if "resume" in options else ""
+        more = "; the same command with --resume continues from here" if "resume" in options else ""
         print(f"harness: stopped{more}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # from a stream other than standard output

@@ -73,7 +73,7 @@ def main(options: argparse.Namespace) -> int:
     """Analyzes a run and prints the result."""
     if options.rules:
         if options.run is not None:
-            raise UsageError("--rules prints the rules alone; leave the run out")
+            raise UsageError("--rules prints only the rules; remove the run")
         refuse(options, "with --rules", "errata", "semantic", "share", "json", "quiet", "source")
         import inspect
 
@@ -90,7 +90,7 @@ def main(options: argparse.Namespace) -> int:
     from harness.runs.folder.run_folder import RunFolder
 
     if options.json:
-        refuse(options, "with --json, which holds everything", examples=3)
+        refuse(options, "with --json, which contains all of them", examples=3)
     load_plugins(options)
     folder = run_folder(options, options.run)
     if not folder.is_dir():

@@ -93,7 +93,7 @@ def main(options: argparse.Namespace) -> int:
         index_cache.cached_indexes(),
         _replies(),
         options,
-        "nothing is kept",
+        "the cache is empty",
     )
     return 0
 
@@ -143,7 +143,7 @@ def call_verify(options: argparse.Namespace) -> int:
         replies, lost = (kept.count(), kept.damaged()) if kept else ({}, 0)
     if lost:
         told.append(f"{lost} replies of models are not as they were written; they are asked again")
-    _print(vectors, indexes, replies, options, "nothing is kept")
+    _print(vectors, indexes, replies, options, "the cache is empty")
     for one in told:
         print(f"harness: {one}", file=sys.stderr)
     return 1 if told or any(one.damaged for one in indexes) else 0
@@ -160,7 +160,7 @@ def call_clear(options: argparse.Namespace) -> int:
     if options.replies:
         return _clear_replies(options)
     if options.model and options.index:
-        raise UsageError("--model forgets vectors and --index an index; name one of them")
+        raise UsageError("--model deletes vectors and --index an index; give one of them")
     cache = provider("vector_cache") if options.model else provider_or_none("vector_cache")
     vectors = [] if options.index or not cache else cache.clear(options.model or "")
     indexes = [] if options.model else index_cache.clear(options.index or "")

@@ -72,5 +72,5 @@ def main(options: argparse.Namespace) -> int:
         if left:
             params = [word for one in options.param for word in ("--param", one)]
             again = shlex.join(["harness", "check", options.retriever, *params])
-            print(f"next: mend `search`, and type `{again}` again")
+            print(f"next: correct `search`, then run `{again}` again")
     return 1 if counts[FAILED] else 0

@@ -50,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
         str(examples[options.name])
         if options.name is not None
         else f"{table(examples, 'example')}\n\nin {folder('examples')}; `harness examples NAME` "
-        "prints one's path alone"
+        "prints the path of one"
     )
     return emit(options, ExamplesOutput(examples=rows), text)
 
@@ -113,4 +113,4 @@ def table(paths: dict[str, Path], title: str) -> str:
     from harness.io.terminal import grid
 
     rows = [[name, about(path)] for name, path in paths.items()]
-    return grid(rows, [title, "what it is"], most=[None, 80])
+    return grid(rows, [title, "description"], most=[None, 80])

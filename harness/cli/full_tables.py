@@ -181,7 +181,7 @@ def _changes(report: ScoreReport) -> Line | None:
                 "after an update",
                 (f"outdated_returned@{k}", f"outdated_above@{k}"),
             ),
-            (found.n_after_forget, "after a forgetting", (f"forgotten_returned@{k}",)),
+            (found.n_after_forget, "after a deletion", (f"forgotten_returned@{k}",)),
             (found.n_with_future, "before the end", (f"future_returned@{k}",)),
         )
         if n
@@ -230,7 +230,7 @@ def _prf(found: PrecisionRecallF1) -> str:
 def _tokens(report: ScoreReport) -> Line | None:
     tokens = report.tokens
     if tokens is None:
-        return "prompt cost", "not known: the dataset has ids alone, no texts"
+        return "prompt cost", "unknown: the dataset has ids only, no texts"
     mean = tokens.per_query_top_10.mean
     if mean is None:
         return None
@@ -243,7 +243,7 @@ def _tokens(report: ScoreReport) -> Line | None:
     text += ", ".join(parts)
     text += f"; random {', '.join(digits(one.random_baseline) for one in within.values())}"
     if any(part.endswith("*") for part in parts):
-        text += " (* some rankings ended before)"
+        text += " (* some rankings end earlier)"
     return "prompt cost", text
 
 

@@ -78,9 +78,7 @@ def main(options: argparse.Namespace) -> int:
             taken_in = provider("submission")(path, results, options.source, taken)
             taken[taken_in] = path
             if not options.quiet:
-                print(
-                    f"{path}: scored from its rankings and taken in as {taken_in}", file=sys.stderr
-                )
+                print(f"{path}: scored from its rankings and added as {taken_in}", file=sys.stderr)
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
@@ -100,7 +98,7 @@ def main(options: argparse.Namespace) -> int:
 def say_broken(broken: Mapping[str, str]) -> int:
     """Prints the errors of runs that cannot be read; returns the status, 1 if there are any."""
     for why in broken.values():
-        print(f"harness: left out: {why}", file=sys.stderr)
+        print(f"harness: excluded: {why}", file=sys.stderr)
     return 1 if broken else 0
 
 
@@ -112,7 +110,7 @@ def say_unscored(options: argparse.Namespace, results: Path) -> list[str]:
     without = unscored(results)
     if without and not options.quiet:
         print(
-            f"note: {count_of(len(without), 'runs')} without scores left out: {', '.join(without)}"
+            f"note: {count_of(len(without), 'runs')} without scores excluded: {', '.join(without)}"
             "; `harness score FOLDER` scores one",
             file=sys.stderr,
         )

@@ -333,7 +333,7 @@ def scoring_choices(options: argparse.Namespace) -> Any:
     from harness.scoring.ranks import Ties
 
     if getattr(options, "full", False) and (options.json or options.quiet):
-        raise UsageError("--full prints tables, and --json and --quiet do not; leave one out")
+        raise UsageError("--full prints tables, --json and --quiet print none; remove one")
     if options.answers:
         require_provider("--answers", "scoring_answers")
     options.protocol = [protocol(name).name for name in options.protocol or ()]
@@ -384,7 +384,7 @@ def parameters(pairs: list[str], option: str = "--param") -> Params:
         if not equals or not key:
             raise UsageError(f"{option} takes key=value, not {pair!r}")
         if key in found:
-            raise UsageError(f"{option} {key} is given twice; leave one out")
+            raise UsageError(f"{option} {key} is given twice; remove one")
         found[key] = _parameter(value)
     return found
 

@@ -115,7 +115,7 @@ class _Once(argparse.Action):
         if option_string is not None:
             given = namespace.__dict__.setdefault("_given", set())
             if self.dest in given:
-                raise argparse.ArgumentError(self, "is given twice; leave one out")
+                raise argparse.ArgumentError(self, "is given twice; remove one")
             given.add(self.dest)
         setattr(namespace, self.dest, values)
 

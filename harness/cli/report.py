@@ -86,7 +86,7 @@ def _history(folders: list[Path]) -> Path | None:
             raise UsageError(f"{file}: is a file; a report takes run folders, or a history.jsonl")
         return None
     if len(folders) > 1:
-        raise UsageError("a history stands alone: name it without runs, and one at a time")
+        raise UsageError("a report has one history or runs, not both; name one history")
     return found[0]
 
 

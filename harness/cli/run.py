@@ -61,8 +61,7 @@ def main(options: argparse.Namespace) -> int:
         return _shipped_configs()
     if options.resume and options.overwrite:
         raise UsageError(
-            "--overwrite starts again and --resume continues an interrupted run, also one of "
-            "--overwrite; give one of them"
+            "--overwrite repeats a run and --resume continues an interrupted one; give one of them"
         )
     several = max(len(options.dataset or ()), len(options.retriever or ())) > 1
     if several and options.config:

@@ -119,7 +119,7 @@ def _to_type(record: RunRecord, folder: Path) -> str:
             return str(name)
     except UsageError:
         pass
-    print(f"note: {name} is the name of other runs too; this one is found by its folder")
+    print(f"note: {name} is also the name of other runs; use the folder for this one")
     return str(folder)
 
 
@@ -184,7 +184,7 @@ def _answered_only(results: Results, shown: Iterable[str]) -> str:
     if not found:
         return ""
     said = ", ".join(f"{m} {digits(one.value)} ({one.n})" for m, one in found.items())
-    return f"\nanswered only: {said}; above, failed queries count 0"
+    return f"\nanswered only: {said}; above, failed queries count as 0"
 
 
 def _measured(result: MetricResult) -> list[str | int]:

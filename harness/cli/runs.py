@@ -137,8 +137,8 @@ def main(options: argparse.Namespace) -> int:
         if dead := sum(run.state in ("stopped", "failed") for run in runs):
             one = "one is" if dead == 1 else f"{dead} are"
             print(
-                f"\n{one} not finished: the command that began it goes on with --resume, and "
-                "`harness runs clear` removes what is left of it"
+                f"\n{one} not finished: the command that began it continues with --resume, and "
+                "`harness runs clear` removes its files"
             )
         for run in runs:
             if run.reason:

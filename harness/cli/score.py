@@ -260,15 +260,15 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     odd = []
     if result.unknown_queries:
         said = count_of(result.unknown_queries, "queries")
-        odd.append(f"{said} that nobody judged, ignored")
+        odd.append(f"{said} without judgements, ignored")
     if result.repeated_documents:
         said = count_of(result.repeated_documents, "rows")
-        odd.append(f"{said} with a document that stood in the ranking before")
+        odd.append(f"{said} with a document that is already in the ranking")
     if odd and options.strict:
         raise UsageError(f"{path}: {'; '.join(odd)} (--strict)")
     for what in odd:
         print(f"warning: {path}: {what}", file=sys.stderr)
-    how = "left out for want of" if options.missing == "skip" else "of them without"
+    how = "excluded without" if options.missing == "skip" else "of them without"
     lines = [f"{result.n} queries, {result.missing_queries} {how} a ranking"]
     for name, value in result.means.items():
         lines.append(f"{name:16} {'-' if value is None else format(value, '.4f')}")

@@ -146,7 +146,7 @@ def expand(
             if one.series in taken:
                 raise UsageError(
                     f"--config {file}: {second} on {first} is in the list twice; give each a "
-                    "name of its own: name = ..."
+                    "different name: name = ..."
                 )
             taken.add(one.series)
             runs.append(one)
@@ -339,7 +339,7 @@ def _answered_only(
             )
             failed = one.record.queries.failed
             yield (
-                f"\n{one.retriever} on {one.dataset}: {failed} queries failed and count 0; "
+                f"\n{one.retriever} on {one.dataset}: {failed} queries failed and count as 0; "
                 f"answered only: {said}"
             )
 

@@ -62,8 +62,8 @@ def run_in_process(limit: float | None, work: Callable[..., T], *given: Any) -> 
     try:
         if not here.poll(limit):
             raise TimedOutError(
-                f"timed out after {limit:g} s; what is finished is kept: the same command with "
-                "--resume goes on"
+                f"timed out after {limit:g} s; finished queries are saved: the same command with "
+                "--resume continues"
             )
         answer, error = here.recv()
         process.join(SECONDS_TO_CLOSE)
@@ -72,7 +72,7 @@ def run_in_process(limit: float | None, work: Callable[..., T], *given: Any) -> 
         code = process.exitcode or 0
         how = f"was killed by signal {-code}" if code < 0 else f"ended, status {code}"
         raise RunError(
-            f"the process of the run {how}; what is finished is kept: go on with --resume"
+            f"the process of the run {how}; finished queries are saved: continue with --resume"
         ) from None
     finally:
         _end(process)

@@ -51,9 +51,9 @@ class AsOfWriter(DatasetWriter):
         whole, changes = self._haystack_columns, self._changes
         self._haystacks, self._haystack_columns, self._changes = {}, columns(HAYSTACKS), []
         if all(when is None for when in asked.values()):
-            raise UsageError("--as-of: none of these questions has a date; leave it out")
+            raise UsageError("--as-of: none of these questions has a date; remove --as-of")
         if all(when is None for when in self._said) and not any(whole["timestamps"]):
-            raise UsageError("--as-of: none of these documents has a date; leave it out")
+            raise UsageError("--as-of: none of these documents has a date; remove --as-of")
         times: dict[str, set[int | None]] = {}
         for query, name in haystack_of.items():
             times.setdefault(name, set()).add(asked[query])
@@ -80,7 +80,7 @@ class AsOfWriter(DatasetWriter):
             row = rows.get(judged["document_id"][i], -1) if row is None else row
             later = row >= 0 and row not in there.get(haystack.get(query, ""), {row})
             if later:
-                self.repair("evidence that was said after the question was asked: left out", query)
+                self.repair("evidence later than the query: excluded", query)
             else:
                 kept.append(i)
         self._judged_query = [self._judged_query[i] for i in kept]

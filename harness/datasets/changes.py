@@ -73,7 +73,7 @@ def _checked(
     if change.kind != "forget" and change.by is None:
         raise UsageError(f"{where}: an update by nothing; name the new document in `by`")
     if change.by == change.document:
-        raise UsageError(f"{where}: the document is changed by itself; name another in `by`")
+        raise UsageError(f"{where}: the document is changed by itself; name another one in `by`")
     held = said[change.haystack]
     row = _row(change.document, change, where, held)
     return row, None if change.by is None else _row(change.by, change, where, held)
@@ -90,6 +90,6 @@ def _row(id_: str, change: Change, where: str, held: Mapping[str, _DatedRow]) ->
     if timestamp is not None and timestamp > change.timestamp:
         raise UsageError(
             f"{where}: at {as_datetime(change.timestamp)}, before the document {id_!r} was said, "
-            f"at {as_datetime(timestamp)}; mend one of the two times"
+            f"at {as_datetime(timestamp)}; correct one of the two times"
         )
     return row

@@ -36,8 +36,8 @@ def typed_array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
                 pa.array([value], field.type)
             except _NOT_OF_A_TYPE:
                 raise UsageError(
-                    f"the field {field.name} must be {field.type}, not {value!r:.60}; mend it in "
-                    "the file that is read"
+                    f"the field {field.name} must be {field.type}, not {value!r:.60}; correct it "
+                    "in the file"
                 ) from None
         raise
 

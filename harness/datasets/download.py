@@ -135,7 +135,7 @@ def _receive(source: DownloadSource, file: IO[bytes], bar: Any, *, resume: bool)
             file.truncate(0)
             have = 0
             if start:
-                raise _BrokenError("the server sent another part than was asked for")
+                raise _BrokenError("the server sent a different part of the file")
         folder = Path(file.name).parent
         if total - have > shutil.disk_usage(folder).free:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
@@ -238,7 +238,7 @@ class _Redirects(HTTPRedirectHandler):
         if there not in ("http", "https") or (req.type == "https" and there == "http"):
             raise RunError(
                 f"{req.full_url}: sends on to {newurl}, which is not asked: {req.type} goes on to "
-                f"{'https alone' if req.type == 'https' else 'http and https alone'}; get the file "
+                f"{'https alone' if req.type == 'https' else 'only http and https'}; get the file "
                 f"elsewhere, and give a local copy with --source PATH"
             )
         new = super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -436,7 +436,7 @@ def _download(file: RemoteFile, source: DownloadSource, part: Path, *, quiet: bo
         part.unlink()
         raise RunError(
             f"{source.url}: not the file that was expected: {file.name} has {_expected(file)}, "
-            f"this one has {found}; it was not kept. Try again (a proxy may have answered in its "
+            f"this one has {found}; it was deleted. Try again (a proxy may have answered in its "
             "place), or give the right file with --source PATH"
         )
 

@@ -26,7 +26,7 @@ def frames_folder(frames: Mapping[str, Frame], name: str, home: Path) -> Iterato
     Rewords UsageErrors about its files to name the tables. Raises as `write_frames` does.
     """
     if name.partition("/")[0] != "labelled":
-        raise UsageError(f"tables are read by the dataset 'labelled' alone, not by {name!r}")
+        raise UsageError(f"only the dataset 'labelled' reads tables, not {name!r}")
     folder = write_frames(frames, downloads_folder(home, "labelled"))
     try:
         yield folder

@@ -149,7 +149,9 @@ class DatasetLocation:
         there = shared()
         if there is not None:
             if not self._is(self.folder):
-                raise UsageError(f"{self.folder}: was prepared anew meanwhile; run it again")
+                raise UsageError(
+                    f"{self.folder}: was prepared again in the meantime; repeat the command"
+                )
             there.put(self.folder, self._name, MANIFEST)
 
     def open(self) -> Dataset:

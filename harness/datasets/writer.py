@@ -187,7 +187,7 @@ class DatasetWriter:
     ) -> None:
         """Adds a query; its haystack may be defined later."""
         if id in self._queries:
-            raise UsageError(f"query id {id!r} stands twice; ids must be unique in a dataset")
+            raise UsageError(f"query id {id!r} occurs twice; ids must be unique in a dataset")
         self._queries[id] = len(self._queries)
         self._query_haystack.append(haystack)
         columns = self._query_columns
@@ -325,7 +325,7 @@ class DatasetWriter:
         )
         if absent and self._unknown_documents == "refuse":
             raise UsageError(
-                f"{len(absent)} judgements name documents that the corpus does not hold, first "
+                f"{len(absent)} judgements name documents that are not in the corpus, first "
                 f"{absent[0]!r}: add the documents or take the judgements out"
             )
         for name in absent:
@@ -359,7 +359,7 @@ class DatasetWriter:
             twice = [id_ for id_, n in counts.items() if n > 1]
             if twice:
                 raise UsageError(
-                    f"{len(twice)} document ids stand more than once in the haystack {name!r}, "
+                    f"{len(twice)} document ids occur more than once in the haystack {name!r}, "
                     f"first {twice[0]!r}; ids must be unique in a haystack"
                 )
 
@@ -414,7 +414,7 @@ def _refuse_repeated(table: pa.Table) -> None:
     twice = counts.filter(pc.greater(counts["count_all"], 1))
     if len(twice):
         raise UsageError(
-            f"{len(twice)} judgements stand more than once, first that of document "
+            f"{len(twice)} judgements occur more than once, first that of document "
             f"{twice['document_id'][0].as_py()!r}: keep one of each"
         )
 

@@ -293,7 +293,7 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
     if odd := _beyond(found):
         raise UsageError(f"{where}: {odd}")
     if odd := not_finite(found):
-        raise UsageError(f"{where}: {odd}, which nothing can be held against; write a number")
+        raise UsageError(f"{where}: {odd}, which nothing can be compared with; write a number")
     return found
 
 

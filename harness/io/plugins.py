@@ -119,7 +119,7 @@ def describe_error(error: BaseException) -> str:
     try:
         message = redact(" ".join(str(error).split()))
     except Exception:
-        message = "(what it says cannot be read)"
+        message = "(unreadable message)"
     return f"{type(error).__name__}: {message} (raised at {last.filename}, line {last.lineno})"
 
 

@@ -80,6 +80,6 @@ def is_oracle(retriever: object) -> bool:
     if getattr(retriever, "sees_gold_labels", False):
         raise UsageError(
             f"{type(retriever).__name__} sets sees_gold_labels, but only the built-in oracle is "
-            "shown the answer key: take `--retriever oracle`, or remove it"
+            "given the gold labels: use `--retriever oracle`, or remove it"
         )
     return False

@@ -63,7 +63,7 @@ class Lines:
             found, reply = self._parsed(self._line())
             if found:
                 return reply
-        raise NoReplyError(f"the command wrote {MOST:,} lines that are no JSON, and no reply")
+        raise NoReplyError(f"the command wrote {MOST:,} lines that are not JSON, and no reply")
 
     def refuse_unasked(self) -> None:
         """Raises NoReplyError if an unrequested reply or a line that is too long has arrived."""
@@ -73,9 +73,7 @@ class Lines:
             if self._end() >= 0:
                 line = self._line()
                 if self._parsed(line)[0]:
-                    raise NoReplyError(
-                        f"the command wrote a line that nobody asked for: {excerpt(line)}"
-                    )
+                    raise NoReplyError(f"the command wrote an unexpected line: {excerpt(line)}")
 
     def _parsed(self, line: bytes) -> tuple[bool, Any]:
         """Returns whether a line is a reply, and its JSON value."""
@@ -85,7 +83,7 @@ class Lines:
             return True, orjson.loads(line)
         except orjson.JSONDecodeError:
             if line.lstrip().startswith(b"{"):
-                raise NoReplyError(f"the command's reply is no JSON: {excerpt(line)}") from None
+                raise NoReplyError(f"the command's reply is not JSON: {excerpt(line)}") from None
         if line.strip():
             self._pass_over(line)
         return False, None

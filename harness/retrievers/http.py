@@ -261,7 +261,7 @@ def _decoded(response: _Response, place: str) -> object:
         shown = excerpt(str(said or "") or response.data)
         raise ValueError(f"{place}: status {response.status}: {shown}")
     if content is None:
-        raise ValueError(f"{place}: the reply is no JSON: {excerpt(response.data)}")
+        raise ValueError(f"{place}: the reply is not JSON: {excerpt(response.data)}")
     return content
 
 

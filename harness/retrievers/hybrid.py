@@ -69,10 +69,10 @@ class CandidateRetriever:
                 getattr(self._retriever, "returns_dataset_ids", False),
                 "it answers with the dataset's ids",
             ),
-            (is_oracle(self._retriever), "it is shown the answer key"),
+            (is_oracle(self._retriever), "it is given the gold labels"),
         ):
             if trait:
-                raise UsageError(f"retriever {self.name!r} cannot stand inside another: {reason}")
+                raise UsageError(f"retriever {self.name!r} cannot be used inside another: {reason}")
 
     @property
     def revision(self) -> str | None:
@@ -262,7 +262,7 @@ def _gain(ranking: CandidateRanking, method: str, k0: float) -> Floats:
     if n == 0:
         return np.zeros(0)
     if ranking.scores is None:
-        raise ValueError(f"{method} fuses scores, and one retriever gives none; take method=rrf")
+        raise ValueError(f"{method} fuses scores, but one retriever has none; use method=rrf")
     spread = np.ptp(ranking.scores) if method == "minmax" else ranking.scores.std()
     return above_lowest(ranking.scores, float(spread))
 

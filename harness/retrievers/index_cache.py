@@ -173,7 +173,7 @@ def _is_complete(target: Path, name: str) -> bool:
     """Tests whether an index exists and is undamaged; logs its damage."""
     fault = _fault(target)
     if fault:
-        _log.warning(f"note: {name}: {fault}; it is built anew")
+        _log.warning(f"note: {name}: {fault}; it is built again")
     return not fault and target.is_dir()
 
 
@@ -206,7 +206,7 @@ def clear(name: str = "") -> list[CachedIndex]:
     ]
     if name and not chosen:
         names = [one.name for one in known] or ["none"]
-        raise UsageError(f"no index {name!r} is kept{suggest(name, names)}")
+        raise UsageError(f"no index {name!r} is cached{suggest(name, names)}")
     for one in chosen:
         _remove(folder() / one.name)
     sweep(folder(), again=True)
@@ -296,7 +296,7 @@ def ingest_in_own_store(retriever: Any, corpus: Corpus, name: str, require_cache
     folder().mkdir(parents=True, exist_ok=True)
     lock = folder() / f".ingesting-{name}.lock"
     begun = folder() / f".ingesting-{name}.begun"
-    note = "another process has a haystack taken in that this one needs too; waiting for it"
+    note = "waiting for another process that is ingesting the same haystack"
     with locked(lock, lambda: note):
         if _asked(retriever, name, corpus):
             if not begun.exists():
@@ -367,7 +367,7 @@ def ingest_and_save(
         if not now:
             raise
         # The index works and may have cost money, so failing to save it is only logged.
-        _log.warning(f"note: what was taken in could not be saved: {error}")
+        _log.warning(f"note: the ingested haystack could not be saved: {error}")
     return now
 
 

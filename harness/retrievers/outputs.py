@@ -85,7 +85,7 @@ def as_result(found: Found) -> Result:
     if items and all(isinstance(item, tuple | list) and len(item) == 2 for item in items):
         if any(score is None for _, score in items):
             raise NotAnAnswerError(
-                "search returned a pair without a score, (id, None): give numbers, or ids alone"
+                "search returned a pair without a score, (id, None): give numbers, or ids only"
             )
         if isinstance(items[0][0], float) or isinstance(items[0][1], str):
             raise NotAnAnswerError(
@@ -204,7 +204,7 @@ def in_range(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDA
         given = list(ids)  # once: it may be a generator
         if not {bool, np.bool_}.isdisjoint(map(type, given)):
             raise NotAnAnswerError(
-                "search returned True or False in the place of ids; if they are a mask over the "
+                "search returned True or False instead of ids; if they are a mask over the "
                 "corpus, return the positions: np.flatnonzero(mask)"
             )
         found = np.fromiter(map(place, given), np.int64)
@@ -242,7 +242,7 @@ def _order_of(scores: npt.NDArray[np.float64], by: str) -> npt.NDArray[np.intp] 
         first = np.argmax(beyond)
         raise NotAnAnswerError(
             f"the order of a result contradicts its scores: {float(lowest[first])!r} is above "
-            f"{float(scores[first])!r}; are these distances? return ids alone, or scores of which "
+            f"{float(scores[first])!r}; are these distances? return ids only, or scores of which "
             "higher is better, or declare which one counts by ranked_by = 'order' or 'score'"
         )
     return np.argsort(-scores, kind="stable")

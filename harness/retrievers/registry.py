@@ -245,7 +245,7 @@ def find(name: str) -> Callable[..., Any]:
             sys.path.insert(0, os.getcwd())  # present with `python -m harness`, but not `harness`
         return _attribute(name)
     if name.endswith(".py"):
-        raise UsageError(f"retriever {name!r}: name the class or function in it too, {name}:NAME")
+        raise UsageError(f"retriever {name!r}: add the name of the class or function, {name}:NAME")
     raise UsageError(f"unknown retriever {name!r}{_suggestion(name)}")
 
 

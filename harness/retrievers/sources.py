@@ -212,11 +212,13 @@ def environment(venv: str) -> dict[str, str] | None:
     if not folder.is_dir():
         raise UsageError(f"venv={venv}: there is no folder {folder}; python3 -m venv makes one")
     if not (folder / "pyvenv.cfg").is_file():
-        raise UsageError(f"venv={venv}: {folder} is no virtual environment: it has no pyvenv.cfg")
+        raise UsageError(
+            f"venv={venv}: {folder} is not a virtual environment: it has no pyvenv.cfg"
+        )
     if not os.access(programs / "python", os.X_OK):
         raise UsageError(
             f"venv={venv}: {programs / 'python'} does not run, as where a virtual environment was "
-            "moved or its Python removed; make it anew"
+            "moved or its Python removed; create it again"
         )
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
     path = os.pathsep.join([str(programs), *filter(None, [variables.get("PATH")])])

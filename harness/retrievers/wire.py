@@ -309,7 +309,7 @@ class Messages:
             self._instance = header.instance
         elif header.instance != self._instance and None not in (header.instance, self._instance):
             raise NotTheReplyError(
-                "the system was started anew since it took the haystack in, and may have lost it"
+                "the system restarted after it ingested the haystack, and may have lost it"
             )
         return _converted(content, Reply)
 

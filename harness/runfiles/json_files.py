@@ -56,7 +56,7 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
             broken = error
         else:
             if (name := doubled_key(data, value)) is not None:
-                raise UsageError(f"{path}: {name!r} stands twice in one object; keep one")
+                raise UsageError(f"{path}: {name!r} occurs twice in one object; keep one")
             return value, "record"
     records: list[Any] = []
     for number, line in enumerate(texts, 1):
@@ -69,9 +69,9 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
             what = f"the line {MARKED}" if marked else f"not valid JSON ({error})"
             raise UsageError(f"{path}, line {number}: {what}") from None
         if records[-1] is None and line.strip():
-            raise UsageError(f"{path}, line {number}: null is no record; leave the line out")
+            raise UsageError(f"{path}, line {number}: null is not a record; remove the line")
         if (name := doubled_key(line, records[-1])) is not None:
-            raise UsageError(f"{path}, line {number}: {name!r} stands twice; keep one")
+            raise UsageError(f"{path}, line {number}: {name!r} occurs twice; keep one")
     return records, "line"
 
 

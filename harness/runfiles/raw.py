@@ -15,7 +15,7 @@ from harness.errors import UsageError, require_names, require_regular
 LONGEST_LINE = 1 << 28
 """Maximum bytes of a line; limits memory and time for files without line ends."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MARKED = "begins with a byte-order mark: were two files joined? take the mark out"
+MARKED = "begins with a byte-order mark: were two files joined? remove the mark"
 BOMB_BYTES, BOMB_RATIO = 1 << 30, 200
 """Size in bytes and compression ratio; a file that exceeds both is refused as no text."""
 

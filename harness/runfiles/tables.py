@@ -364,7 +364,9 @@ def _broken(path: Path, data: bytes, width: int, delimiter: str, error: str) -> 
     except csv.Error as broken:
         return UsageError(f"{path}, after line {number}: {broken}; correct the quotes")
     if long := next((n for n, line in enumerate(data.split(b"\n"), 1) if len(line) > _ROW), 0):
-        return UsageError(f"{path}, line {long}: a row of more than {_ROW} bytes is none of ids")
+        return UsageError(
+            f"{path}, line {long}: a row of more than {_ROW} bytes does not contain ids"
+        )
     return UsageError(f"{path}: cannot be read ({' '.join(error.split())})")
 
 

@@ -119,7 +119,7 @@ def _execute(
         how = "" if isinstance(error, WorkerDiedError) else ", with a higher --max-usd"
         raise type(error)(
             f"{error}; {len(checkpoint.answered)} of {request.plan.queries} queries are answered "
-            f"and kept: --resume goes on from there{how}"
+            f"and kept: --resume continues from there{how}"
         ) from None
     finally:
         _close(request, checkpoint)

@@ -170,7 +170,7 @@ class Settings:
             return
         if self.isolate:
             raise UsageError(
-                f"--isolate needs sandboxes on this machine: leave out --backend {self.backend}"
+                f"--isolate works on this machine only: remove --backend {self.backend}"
             )
         names = sorted({PROCESSES, *plugins.names(EXECUTORS)})
         if self.backend not in names:

@@ -59,7 +59,7 @@ class CallThread:
         clock = current()
         self.wait()
         if self.stuck:
-            raise CallTimeoutError("a call before it took too long, and has not come back")
+            raise CallTimeoutError("an earlier call timed out and is still running")
         context, coming = copy_context(), Future[T]()
         self._last = coming
         self._work.put(partial(context.run, _fulfil, coming, work))

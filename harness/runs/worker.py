@@ -234,7 +234,7 @@ class Worker:
             one.wait()
         state.timed_out = [one for one in state.timed_out if one.stuck]
         if state.timed_out:
-            raise CallTimeoutError("a call before it took too long, and has not come back")
+            raise CallTimeoutError("an earlier call timed out and is still running")
 
     def _stream(self, state: WorkerState, before: Corpus | None, *, require_cached: bool) -> bool:
         """Ingests the new documents into a memory; indexes of splits over time are not cached."""

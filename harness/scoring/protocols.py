@@ -185,7 +185,7 @@ def choose_protocols(
         if one not in known:
             fit = ", ".join(p.name for p in known)
             raise UsageError(
-                f"protocol {one.name!r} needs the answer key {one.key!r}, which {where} does not "
+                f"protocol {one.name!r} needs the qrels {one.key!r}, which {where} does not "
                 f"have; these fit: {fit}"
             )
     return chosen or known

@@ -82,7 +82,7 @@ def score(
     choices = choices or Choices()
     if choices.missing not in ("zero", "skip"):
         raise UsageError(
-            f"missing queries count 'zero' or are left out ('skip'), not {choices.missing!r}"
+            f"missing queries count as 0 ('zero') or are excluded ('skip'), not {choices.missing!r}"
         )
     answered = answered or QueryStatus.everything(dataset.n_queries)
     if not isinstance(rankings, Rankings):

@@ -12,17 +12,17 @@ from harness.scoring.signatures import Signature
 
 _MEANING = {
     "metric": "what was computed, and its cut-off",
-    "protocol": "which queries count, by which answer key and rules; the number is its version",
+    "protocol": "which queries, qrels and rules are used; the number is its version",
     "data": "dataset, and the first digits of its content's fingerprint",
     "level": "what a document is (granularity); `turn>session` is turns scored as sessions",
-    "text": "which text of a document was shown",
+    "text": "which text of a document was indexed",
     "split": "which part of the dataset",
     "slice": "which of the scored queries the mean is over",
     "n": "how many queries that is",
     "queries": "which were asked and can be measured: all, or a digest of their ids",
     "ties": "order of equal scores: trec (float32, id descending), trec64, or order as returned",
     "depth": "how many documents a ranking could hold",
-    "missing": "what a query without a ranking or an answer counts: zero, or skip (left out)",
+    "missing": "what a query without a ranking or an answer counts: zero, or skip (excluded)",
     "v": "version of the harness",
     "match": "how texts of the system's own were resolved to documents, where it returned such; of "
     "semantic metrics the least cosine of similar texts, and the model",

@@ -61,7 +61,7 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
     if getattr(retriever, "returns_dataset_ids", False):
         raise UsageError(f"{refused} answers with a dataset's own ids, not those of a corpus")
     if is_oracle(retriever):
-        raise UsageError(f"{refused} is shown the answer key")
+        raise UsageError(f"{refused} is given the gold labels")
     if callable(getattr(retriever, "report", None)):
         logging.getLogger(__name__).warning(
             "note: the checks index thousands of short documents and ask hundreds of questions; "

@@ -64,7 +64,7 @@ def test_the_projects_own_claims_follow_the_schema_and_say_what_they_are() -> No
     [
         ("n = 1986", "nn = 1986", "nn: unknown field; did you mean n?"),
         ("value = 0.812", "value = 81.2", "value: expected float <= 1.0"),
-        ("value = 0.812", "value = nan", "claims.value is nan, which nothing can be held against"),
+        ("value = 0.812", "value = nan", "claims.value is nan, which nothing can be compared with"),
         ("n = 1986", "n = 0", "n: expected int >= 1"),
         ('reason = "any for all"\n', "", "reason: is missing"),
         ("comparable = false", 'comparable = "no"', "comparable: expected bool, got str"),

@@ -142,7 +142,7 @@ def test_a_threshold_that_is_no_number_is_no_gate(
         config = rules(tmp_path, text)
         assert main(["gate", str(worse), "--config", config, "--baseline", str(good)]) == 2
         assert f"{name}" in (said := capsys.readouterr().err)
-        assert f" is {value}, which nothing can be held against" in said
+        assert f" is {value}, which nothing can be compared with" in said
     with pytest.raises(UsageError, match=f"k1 is {value}, with which nothing can be computed"):
         RetrieverSpec("bm25", {"k1": float(value)}).check()
 

@@ -224,7 +224,7 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
     (results / "notes").mkdir()
     said = harness("leaderboard")
     assert said.status == 0
-    assert f"note: 1 run without scores left out: {folder.name}" in said.err
+    assert f"note: 1 run without scores excluded: {folder.name}" in said.err
     board = orjson.loads((results / "leaderboard.json").read_bytes())
     assert [one["system"] for one in board["boards"][0]["entries"]] == ["oracle", "random"]
     assert harness("score", folder, "--quiet").status == 0
@@ -251,7 +251,7 @@ def test_a_broken_folder_is_named_and_the_others_are_on_the_board(
     (folder / name).write_bytes(content)
     told = harness("leaderboard")
     assert told.status == 1
-    assert f"left out: results/{folder.name}" in told.err
+    assert f"excluded: results/{folder.name}" in told.err
     assert said in told.err
     assert told.err.count("\n") == 1
     page = (results / "leaderboard.html").read_text("utf-8")
@@ -289,7 +289,7 @@ def test_a_broken_folder_is_named_and_the_others_are_published(
     (folder / "run.json").write_bytes(b"{")
     told = harness("board", "publish", "site", "--results", str(results.resolve()))
     assert told.status == 1
-    assert f"left out: {results.resolve() / folder.name}" in told.err
+    assert f"excluded: {results.resolve() / folder.name}" in told.err
     board = orjson.loads(Path("site/leaderboard.json").read_bytes())
     assert board["boards"]
     page = Path("site/index.html").read_text("utf-8")

@@ -346,7 +346,7 @@ def test_ctrl_c_leaves_a_summary_of_what_is_finished(place: Path) -> None:
     wait_until_it_hangs(place, process)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=HANGS)
-    assert (process.returncode, "--resume goes on" in err) == (130, True)
+    assert (process.returncode, "--resume continues" in err) == (130, True)
     found = summary(place)
     assert found["complete"] is False
     assert [run["state"] for run in found["runs"]] == ["ok", "not run", "not run"]
@@ -401,7 +401,10 @@ def test_the_history_can_stand_elsewhere_or_nowhere(
     ("table", "said"),
     [
         ("[nightly]\nmax_drops = 1", "[nightly]: max_drops: unknown field; did you mean max_drop"),
-        ("[nightly]\nmax_drop = nan", "nightly.max_drop is nan, which nothing can be held against"),
+        (
+            "[nightly]\nmax_drop = nan",
+            "nightly.max_drop is nan, which nothing can be compared with",
+        ),
         ("[nightly]\nmax_drop = '2%'", "[nightly]: max_drop: expected float, got str"),
         ("[nightly]\nalpha = 0", "[nightly]: alpha: expected float > 0.0"),
         ("[nightly]\nalpha = true", "[nightly]: alpha: expected float, got bool"),

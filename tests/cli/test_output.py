@@ -116,7 +116,7 @@ def test_every_command_has_json_and_quiet() -> None:
         (["compare", "base", "other", "--json", "--format", "csv"], "exclude each other"),
         (["score", "base", "--k", "5", "--strict"], "--k, --strict are of no use for a run"),
         (["score", "a.trec", "--qrels", "a.qrels", "--split", "dev"], "--split is of no use with"),
-        (["analyze", "base", "--rules"], "--rules prints the rules alone"),
+        (["analyze", "base", "--rules"], "--rules prints only the rules"),
         (["analyze", "base", "--json", "--examples", "9"], "--examples is of no use with --json"),
         (["leaderboard", "--source", "x"], "--source is of no use without `add FOLDER`"),
         (["leaderboard", "--json", "--format", "markdown"], "--format is of no use with --json"),
@@ -130,7 +130,7 @@ def test_every_command_has_json_and_quiet() -> None:
         (["datasets", "info", "sample", "--rebuild"], "--rebuild is of no use without --source"),
         (
             ["run", "--dataset", "sample", "--retriever", "bm25", "--resume", "--overwrite"],
-            "--overwrite starts again and --resume continues",
+            "--overwrite repeats a run and --resume continues",
         ),
         (
             ["run", "--dataset=sample", "--retriever=bm25", "--retriever=tfidf", "--name=x"],

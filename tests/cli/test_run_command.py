@@ -219,7 +219,7 @@ WRONG: list[tuple[list[Any], str]] = [
     ([*BM25, "--text", "plain"], "sample has no text form 'plain'"),
     ([*BM25, "--split", "dev"], "sample has no split 'dev'"),
     ([*BM25, "--protocol", "memroy"], "unknown protocol 'memroy'; did you mean memory?"),
-    ([*BM25, "--protocol", "locomo-official"], "needs the answer key 'locomo-official'"),
+    ([*BM25, "--protocol", "locomo-official"], "needs the qrels 'locomo-official'"),
     ([*BM25, "--metrics", "ndgc@10"], "did you mean ndcg"),
     ([*BM25, "--metrics", "ndcg@0"], "ndcg@0"),
     ([*BM25, "--ks", "5,ten"], "--ks takes numbers with commas between them, not '5,ten'"),

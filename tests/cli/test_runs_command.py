@@ -213,7 +213,7 @@ def test_what_was_stopped_is_not_begun_anew_unasked_and_its_name_says_so(
     assert harness(*run).status == 130
     said = harness(*run)
     assert (said.status, said.err.count("\n")) == (2, 1)
-    assert "--resume goes on from there, --overwrite discards them" in said.err
+    assert "--resume continues from there, --overwrite discards them" in said.err
     said = harness("report", "cut")
     assert (said.status, "cut: is stopped at" in said.err) == (2, True)
     assert harness(*run, "--resume").status == 0
@@ -227,7 +227,7 @@ def test_a_name_that_several_runs_have_is_not_what_is_said_to_be_typed(
     said = harness("runs", "name", "tfidf", "base")
     assert said.status == 0
     told = harness("score", two["tfidf"])
-    assert "note: base is the name of other runs too" in told.out
+    assert "note: base is also the name of other runs" in told.out
     assert f"harness report {two['tfidf']}" in told.out
 
 

@@ -144,7 +144,7 @@ def test_odd_rankings_are_scored_with_a_warning_and_refused_by_strict(
         _recall(harness("score", _write(tmp_path / "good.trec", perfect), *SAMPLE))
     )
     assert told.err.count("\n") == 1
-    assert "1 row with a document that its ranking has already; the best place counts" in told.err
+    assert "1 row with a document that is already in the ranking; the best rank counts" in told.err
     assert _json(told)["run"]["imported_from"]["notes"] != []
     strange = [["nobody", *perfect[0][1:]], *perfect]
     unknown = _write(tmp_path / "unknown.trec", strange)

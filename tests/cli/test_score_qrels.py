@@ -43,5 +43,5 @@ def test_a_query_without_a_ranking_counts_0_or_is_left_out_and_the_head_says_whi
     assert said.out.splitlines() == ["2 queries, 1 of them without a ranking", f"{'mrr':16} 0.5000"]
     said = harness("score", run, "--qrels", qrels, "--metrics", "mrr", "--missing", "skip")
     head, value = said.out.splitlines()
-    assert head == "1 queries, 1 left out for want of a ranking"
+    assert head == "1 queries, 1 excluded without a ranking"
     assert value == f"{'mrr':16} 1.0000"

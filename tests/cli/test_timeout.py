@@ -99,7 +99,7 @@ def test_a_run_that_hangs_ends_with_status_1(
 ) -> None:
     told = harness(*a_run(retriever, "--timeout", "1.5", *more))
     assert (told.status, told.out) == (1, "")
-    assert "timed out after 1.5 s; what is finished is kept" in told.err
+    assert "timed out after 1.5 s; finished queries are saved" in told.err
     assert not list((place / "results").glob("*/run.json"))
 
 

@@ -172,7 +172,7 @@ def test_bad_input_leaves_the_cache_as_it_was(
     open_dataset("tiny/lines")
     before = contents(home)
     registry.register_adapter("tiny")(Strict)
-    with pytest.raises(UsageError, match="query id 'q' stands twice"):
+    with pytest.raises(UsageError, match="query id 'q' occurs twice"):
         open_dataset("tiny/lines", rebuild=True)
     assert contents(home) == before
     registry.register_adapter("tiny")(tiny.Tiny)

@@ -175,7 +175,7 @@ def test_what_must_be_unique_is_refused_when_it_stands_twice(tmp_path: Path) -> 
 
     for number, (what, message) in enumerate(
         [
-            (lambda out: out.query("q", "?", "all"), "query id 'q' stands twice"),
+            (lambda out: out.query("q", "?", "all"), "query id 'q' occurs twice"),
             (lambda out: out.haystack("h", []), "haystack 'h' is defined twice"),
             (lambda out: out.document("d", "text"), "1 document ids .* first 'd'"),
         ]

@@ -304,7 +304,7 @@ def test_half_a_json_and_a_cut_reply_are_errors_of_their_question(tmp_path: Path
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         service = Http(f"http://127.0.0.1:{server.server_address[1]}", retries=1)
         service.index(corpus(["a", "b"]))
-        for text, said in (("half", "the reply is no JSON"), ("cut", "IncompleteRead")):
+        for text, said in (("half", "the reply is not JSON"), ("cut", "IncompleteRead")):
             with pytest.raises(Exception, match=said):
                 service.search([Question(text)], 1)
             assert service.search([Question("whole")], 1)[0].ids == []

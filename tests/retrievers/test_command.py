@@ -155,8 +155,8 @@ def test_what_its_libraries_print_is_passed_over_and_counted(
     ("trouble", "said"),
     [
         ("alone", r"took longer than 1 s .* stdout: hello"),
-        ("chatter", r"10,000 lines that are no JSON, and no reply"),
-        ("half", r"is no JSON: .*results"),
+        ("chatter", r"10,000 lines that are not JSON, and no reply"),
+        ("half", r"is not JSON: .*results"),
         ("list", r"the reply: expected object, got list"),
         ("object", r"expected 1 results, the reply has none"),
     ],
@@ -206,7 +206,7 @@ def test_an_answer_that_comes_twice_is_not_taken_for_that_to_the_next_question(s
     command = Command(script)
     command.index(corpus(["a", "b"]))
     ask(command, "twice")
-    with pytest.raises(ValueError, match="a line that nobody asked for"):
+    with pytest.raises(ValueError, match="an unexpected line"):
         ask(command, "fine")
     command.close()
 

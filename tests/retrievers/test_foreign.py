@@ -116,7 +116,7 @@ def test_what_is_no_retriever_is_refused_in_a_line() -> None:
         (SharedWords, "SharedWords is not a retriever object"),
         ({}, "a dict is not a retriever object"),
         ("bm26", "unknown retriever 'bm26'"),
-        ("oracle", "is shown the answer key"),
+        ("oracle", "is given the gold labels"),
     ):
         with pytest.raises(UsageError, match=said):
             harness.as_beir(given)  # type: ignore[arg-type]

@@ -202,7 +202,7 @@ def test_retrievers_come_as_names_or_with_their_own_parameters() -> None:
         ({"retrievers": []}, "retrievers is empty"),
         ({"retrievers": "bm25,tfidf", "weights": [1]}, "2 retrievers, but 1 weights"),
         ({"retrievers": "bm25,tfidf", "method": "rff"}, "did you mean rrf"),
-        ({"retrievers": "bm25,oracle"}, "it is shown the answer key"),
+        ({"retrievers": "bm25,oracle"}, "it is given the gold labels"),
     ],
 )
 def test_what_cannot_be_fused_is_said_in_one_line(params: dict[str, Any], said: str) -> None:

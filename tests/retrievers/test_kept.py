@@ -111,7 +111,7 @@ def test_a_damaged_index_is_said_and_built_anew(
     assert said.count("\n") == 1
     assert str(index) in said
     assert name in said
-    assert "built anew" in said
+    assert "built again" in said
     assert [one.damaged for one in verify()] == [""]
     assert indexed() == answer
     assert capsys.readouterr().err == ""

@@ -293,7 +293,7 @@ def test_no_plugin_is_handed_the_key_or_passes_for_the_oracle(
     plugin = tmp_path / "peeps.py"
     plugin.write_text(PEEPS)
     for name in ("Asks", "Heir"):
-        with pytest.raises(UsageError, match="only the built-in oracle is shown the answer key"):
+        with pytest.raises(UsageError, match="only the built-in oracle is given the gold labels"):
             run(sample, f"{plugin}:{name}", Settings(workers=workers), out=tmp_path)
     folder = run(sample, f"{plugin}:Later", Settings(workers=workers), out=tmp_path)
     record = RunFolder(folder).record

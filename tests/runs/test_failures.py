@@ -267,7 +267,7 @@ def test_two_processes_do_not_work_at_one_run(notes: Dataset, failing: str, tmp_
     partial.mkdir()
     with (
         FileLock(partial / "lock"),
-        pytest.raises(UsageError, match="another process is at this very run"),
+        pytest.raises(UsageError, match="another process works on this run"),
     ):
         run(notes, failing + "Base", out=tmp_path / "out", mode=Mode.REPLACE)
     again = run(notes, failing + "Base", out=tmp_path / "out", mode=Mode.REPLACE)

@@ -165,7 +165,7 @@ def test_built_in_names_come_first_then_entry_points_then_plug_ins(
         ("bm25,tfidf", {}, "given as --retriever bm25 --retriever tfidf"),
         ("zep", {}, "write a class with index(corpus) and search(queries, k) in a file"),
         ("{}:Frist", {}, "has no 'Frist'; did you mean First"),
-        ("{}", {}, "name the class or function in it too, {}:NAME"),
+        ("{}", {}, "add the name of the class or function, {}:NAME"),
         ("/nowhere/mine.py:Mine", {}, "/nowhere/mine.py: no such plug-in file"),
         ("no_such_package.part:Mine", {}, "there is no module 'no_such_package'"),
         ("harness.nowhere:Mine", {}, "there is no module 'harness.nowhere'"),

@@ -282,7 +282,7 @@ def test_what_is_damaged_in_the_cache_is_not_loaded(
     second = run(notes, paid(tmp_path, "Saves"), Settings(k=3), out=tmp_path / "again")
     assert ranked(first) == ranked(second)
     assert len(bill) == 60
-    assert "deep/texts.json is damaged (its checksum is another); it is built anew" in (
+    assert "deep/texts.json is damaged (its checksum is another); it is built again" in (
         capfd.readouterr().err
     )
 

@@ -312,7 +312,7 @@ def test_what_cannot_be_isolated_is_refused(notes: Dataset, tmp_path: Path, plug
 
     refused("oracle", "the oracle needs the qrels")
     refused("bm26", "unknown retriever 'bm26'")
-    refused(f"{plugin}:Greedy", "only the built-in oracle is shown the answer key")
+    refused(f"{plugin}:Greedy", "only the built-in oracle is given the gold labels")
     refused(lambda text, k: [], "name it as file.py:Class")
     refused(RetrieverSpec("bm25", {"k1": object()}), "sends parameters as JSON")
     refused("bm25", "--isolate hides .* but the retriever needs", out=Path.cwd())

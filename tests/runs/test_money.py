@@ -171,7 +171,7 @@ def test_a_run_stops_before_more_is_spent_than_may_be_and_goes_on_with_more(
     assert cost == pytest.approx(1211 * 0.01 + 321 * 0.0001)
     out = tmp_path / "parts"
     # A process counts what it spends itself, and so has its own sum.
-    with pytest.raises(RunError, match=r"--max-usd 5: .* may cost .*--resume goes on") as stopped:
+    with pytest.raises(RunError, match=r"--max-usd 5: .* may cost .*--resume continues") as stopped:
         ran(f"{systems}:Paid", out, workers=workers, max_usd=5.0)
     assert 2.0 < float(str(stopped.value).split(": ")[1].split()[0]) <= 5.0
     if workers == 2:  # whose spending ends with its processes, so that the next attempt's is new

@@ -267,7 +267,9 @@ def test_a_head_that_dies_leaves_what_is_done_and_resume_goes_on(
     nodes.remove_node(nodes.head_node, allow_graceful=False)
     _, said = begun.communicate(timeout=HANGS)
     assert begun.returncode == 1
-    assert said.strip().splitlines()[-1].endswith("what is finished is kept: go on with --resume")
+    assert (
+        said.strip().splitlines()[-1].endswith("finished queries are saved: continue with --resume")
+    )
     assert not [*out.glob("[!.]*")]
     nodes.shutdown()
     waits.touch()

@@ -156,9 +156,7 @@ def test_a_damaged_line_of_the_checkpoint_is_told_and_run_again_alone(
     folder = run(notes, again, out=tmp_path / "out", mode=Mode.RESUME)
     assert _bytes(folder) == _bytes(whole)
     assert len(again.asked) == 36 - sum(answered) + answered[1]
-    assert (
-        f"{checkpoint}: damaged in line 2; their queries are asked again" in capsys.readouterr().err
-    )
+    assert f"{checkpoint}: damaged in line 2; their queries run again" in capsys.readouterr().err
 
 
 def test_an_interrupted_run_is_not_discarded_unless_it_is_overwritten(
@@ -370,7 +368,7 @@ def test_a_killed_command_goes_on_and_gives_the_same_bytes(
     wait_until(command.has_ended)
     if how is signal.SIGINT:
         assert command.process.returncode == 130
-        assert said == "harness: stopped; the same command with --resume goes on from here\n"
+        assert said == "harness: stopped; the same command with --resume continues from here\n"
     done = {notes.query_table["text"][query].as_py() for query in _answered(journal)}
     assert 0 < len(done) < 36
     before = len(command.asked)

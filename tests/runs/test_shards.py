@@ -276,7 +276,7 @@ def test_a_dataset_that_was_prepared_anew_meanwhile_is_not_shared_for_the_old_on
     words_of(tmp_path / "raw", [[4], [5], [6]])
     monkeypatch.setenv(VARIABLE, str(tmp_path / "shared"))
     (tmp_path / "shared").mkdir()
-    with pytest.raises(UsageError, match="was prepared anew meanwhile"):
+    with pytest.raises(UsageError, match="was prepared again in the meantime"):
         place.put()
 
 

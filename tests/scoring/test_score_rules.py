@@ -326,7 +326,7 @@ def test_a_protocol_that_is_unknown_or_does_not_fit_is_refused(tmp_path: Path) -
     run = lists({"q": IDS})
     with pytest.raises(UsageError, match="unknown protocol 'memroy'; did you mean memory"):
         score(dataset, run, Choices(["memroy"]))
-    with pytest.raises(UsageError, match="needs the answer key 'locomo-official', which small"):
+    with pytest.raises(UsageError, match="needs the qrels 'locomo-official', which small"):
         score(dataset, run, Choices(["locomo-official"]))
     with pytest.raises(UsageError, match="cut-off"):
         score(dataset, run, Choices(ks=(0,)))

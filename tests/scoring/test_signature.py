@@ -221,5 +221,7 @@ def test_the_metric_of_a_signature_is_what_was_asked_for(tmp_path: Path) -> None
 
 
 def test_an_unknown_rule_for_missing_queries_is_refused(dataset: Dataset) -> None:
-    with pytest.raises(UsageError, match="'zero' or are left out \\('skip'\\), not 'ignore'"):
+    with pytest.raises(
+        UsageError, match="as 0 \\('zero'\\) or are excluded \\('skip'\\), not 'ignore'"
+    ):
         score(dataset, lists(RUN), Choices(missing="ignore"))

@@ -196,7 +196,7 @@ def test_what_is_no_answer_is_said_once_and_what_to_type_next(
     assert says in line
     assert empty == ""
     assert counts == f"{path}:Mine: 0 passed, 1 failed, 15 not tried"
-    assert following == f"next: mend `search`, and type `harness check {path}:Mine` again"
+    assert following == f"next: correct `search`, then run `harness check {path}:Mine` again"
 
 
 @pytest.mark.parametrize("name", ["Honest", "Tells"])
@@ -245,7 +245,7 @@ def test_the_command_prints_a_line_a_check_and_fails_with_status_1(
 
 def test_what_cannot_be_checked_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "oracle"]) == 2
-    assert "cannot be checked: it is shown the answer key" in capsys.readouterr().err
+    assert "cannot be checked: it is given the gold labels" in capsys.readouterr().err
 
 
 def test_a_check_says_that_it_costs_where_the_system_counts(

@@ -215,7 +215,7 @@ def export_hypotheses(folder: Path, out: Path) -> int:
         for row in first
         if row["answer"] is not None
     ]
-    with disk_errors(out.parent, "name another place with --out"), file_aside(out) as aside:
+    with disk_errors(out.parent, "name another file with --out"), file_aside(out) as aside:
         aside.write_bytes(b"".join(lines))
     return len(first) - len(lines)
 

@@ -172,7 +172,7 @@ class Checkpoint:
         if answered or any(one.ingestion_usage or one.usage for one in self.done):
             queries = read_json_record(self._store.plan, RunPlan).queries
             raise UsageError(
-                f"this run was stopped at {answered} of {queries} queries: --resume goes on from "
+                f"this run was stopped at {answered} of {queries} queries: --resume continues from "
                 "there, --overwrite discards them, and what they cost"
             )
 
@@ -234,7 +234,7 @@ class Checkpoint:
         if damaged:
             _log.warning(
                 f"note: {self.path}: damaged in line {', '.join(damaged[:5])}"
-                f"{' and others' if len(damaged) > 5 else ''}; their queries are asked again"
+                f"{' and others' if len(damaged) > 5 else ''}; their queries run again"
             )
         return results
 

@@ -50,7 +50,7 @@ def export_run(folder: Path, out: Path, format: str, source: str | None = None) 
         raise UsageError(f"{out}: exists; name a new file")
     run = RunFolder(folder)
     system = trec_tag(run.record.retriever.name)
-    remedy, left_out = "name another place with --out", 0
+    remedy, left_out = "name another file with --out", 0
     with disk_errors(out.parent, remedy), file_aside(out) as aside:
         if format == "parquet":
             shutil.copyfile(run.rankings, aside)

@@ -75,7 +75,7 @@ def copy_with_matching(folder: Path, dataset: Dataset, matching: Matching) -> Pa
     """
     run = RunFolder(folder)
     if not run.hits.is_file():
-        raise UsageError(f"{folder}: its system returned documents, so there is nothing to match")
+        raise UsageError(f"{folder}: its system returned documents, not texts to match")
     record = run.record
     k, name = record.settings.k, record.retriever.name
     copy = folder.parent / folder_name(

@@ -162,7 +162,7 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
         notes.append(f"{absent} of its {n} documents are not in the haystack of their query")
     if repeated:
         said = count_of(repeated, "rows")
-        notes.append(f"{said} with a document that its ranking has already; the best place counts")
+        notes.append(f"{said} with a document that is already in the ranking; the best rank counts")
     return rankings, notes
 
 
@@ -227,7 +227,7 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
                 file.unknown[str(name)] = None
                 continue
             if name in file.queries:
-                raise ValueError(f"the query {name!r} stands on a line above; keep one")
+                raise ValueError(f"the query {name!r} is on a line above; keep one")
             file.queries[name] = None
             haystack = int(dataset.query_haystack[query])
             if haystack not in places:

@@ -65,7 +65,7 @@ def leftovers(results: Path) -> Iterator[Path]:
 def clear(leftover: Path) -> None:
     """Removes one of `leftovers`. Raises UsageError if a process works on it again."""
     if leftover.suffix == TEMPORARY and RunStore.of(leftover).is_running():
-        raise UsageError(f"{leftover}: a process is at this run; it is kept")
+        raise UsageError(f"{leftover}: a process works on this run; not removed")
     shutil.rmtree(leftover)
 
 
@@ -248,8 +248,8 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
     if not close.startswith("; did"):
         close = "; `harness runs` lists those there are" if runs else ""
     raise UsageError(
-        f"{given}: no such {what}, and no run in {results} is called so{close}; --results "
-        "names another folder with runs"
+        f"{given}: no such {what}, and no run in {results} has that name{close}; --results "
+        "selects another folder"
     )
 
 
@@ -261,7 +261,7 @@ def _refuse_unfinished(given: str, results: Path) -> None:
         if given in run.names:
             todo = {
                 "running": "wait for it",
-                "stopped": "the same command with --resume goes on, `harness runs clear` removes "
+                "stopped": "the same command with --resume continues, `harness runs clear` removes "
                 "what there is",
                 "failed": f"its errors are in {run.folder / 'errors.jsonl'}, `harness runs clear` "
                 "removes it",

@@ -177,7 +177,7 @@ class RunStore:
             lock.acquire()
         except Timeout:
             raise UsageError(
-                f"{self.temporary}: another process is at this very run; wait for it, or name "
+                f"{self.temporary}: another process works on this run; wait for it, or name "
                 "another --out"
             ) from None
         try:
@@ -247,9 +247,7 @@ class RunStore:
     def _move(self, to: Path) -> Path:
         require_run(self.folder)
         if to.exists():
-            raise UsageError(
-                f"{to}: is there already; remove one of the two, or give it another name"
-            )
+            raise UsageError(f"{to}: exists already; remove or rename one of the two")
         to.parent.mkdir(exist_ok=True)
         os.replace(self.folder, to)
         return to

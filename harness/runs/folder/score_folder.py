@@ -50,7 +50,7 @@ def score_run(
     folder = Path(folder)
     run = RunFolder(folder)
     if semantic is not None and dataset.manifest.ids_only:
-        raise UsageError(f"{dataset.name} has ids alone, no texts to be similar to; leave it out")
+        raise UsageError(f"{dataset.name} has ids only, no texts to compare; remove --semantic")
     record = run.record
     depth = record.settings.k
     known = query_outcomes(run, dataset)
@@ -69,7 +69,7 @@ def score_run(
     if record.hits is not None:
         report = msgspec_replace(report, hits=record.hits)
     scores = replace(scores, report=report)
-    with disk_errors(folder, "make it writable: scores are kept in the run's own folder"):
+    with disk_errors(folder, "make it writable: scores are stored in the run's folder"):
         write_bytes(folder / "scores.parquet", _parquet(scores.per_query))
         if report.semantic is None:
             (folder / "semantic.parquet").unlink(missing_ok=True)  # of scores that are replaced

@@ -184,7 +184,7 @@ def _queries(change: Callable[[Any], Any]) -> Edit:
         (_record(dataset__name="nonsense"), "unknown dataset 'nonsense'"),
         (
             _rankings(lambda lines: [lines[0], *lines]),
-            "with a document that its ranking has already",
+            "with a document that is already in the ranking",
         ),
         (
             _rankings(lambda lines: [lines[0].replace(lines[0].split()[2], "x"), *lines[1:]]),
