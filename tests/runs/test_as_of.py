@@ -132,7 +132,7 @@ def test_each_question_has_the_haystack_of_its_time_and_no_later_evidence(datase
     assert gold["aq5"] == [said[0], said[3]]
     (repair,) = dataset.manifest.repairs
     assert (repair.count, repair.examples) == (2, ["aq2", "bq2"])
-    assert repair.kind.startswith("evidence that was said after the question was asked")
+    assert repair.kind.startswith("evidence later than the query")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
