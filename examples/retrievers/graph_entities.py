@@ -8,6 +8,8 @@
 * A *number* is a run of letters and digits with a digit in it.
 * A *date* is a month of a year ("2023-05"), or a day ("2023-05-07"), written in English with the
   month's name or in ISO form; a day also gives its month.
+
+Scripts without capitals or spaces give the terms of bm25, which count as words.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.retrievers.bm25.tokenizer import ENGLISH_LONG
+from harness.io.scripts import terms
+from harness.retrievers.bm25.languages import ENGLISH_LONG
+from harness.retrievers.bm25.tokenizer import OTHER_SCRIPT
 from harness.retrievers.contract import Corpus
 from harness.schema import as_datetime
 
@@ -49,6 +53,9 @@ def entities(text: str, stem: Stem, words: bool = True) -> list[str]:
     `words`: include words that are not names. Names, numbers and dates are always included.
     """
     found = dates(text)
+    if OTHER_SCRIPT.search(text):
+        found += [term for term in terms(text.lower(), 2) if OTHER_SCRIPT.search(term)]
+        text = OTHER_SCRIPT.sub(" ", text)
     span: list[str] = []
     end = 0
     for token in _TOKEN.finditer(text):

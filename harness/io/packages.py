@@ -30,6 +30,7 @@ EXTRAS = {
     "ray": "ray",
     "safetensors": "minilm",
     "sentence_transformers": "dense",
+    "stop_words": "languages",
     "tantivy": "tantivy",
     "threadpoolctl": "minilm",
     "tokenizers": "minilm",

@@ -87,12 +87,14 @@ class QueryCounts(Record):
 
 
 class EmptyHaystacks(Record):
-    """Haystacks in which every query got an empty result: `n` of `total`, and examples."""
+    """Haystacks in which every query got an empty result: `n` of `total`, and examples; `scripts`
+    of queries and of documents, if no query shares a term with a document."""
 
     n: int
     total: int
     queries: int
     examples: list[str]
+    scripts: tuple[str, str] | None = None
 
 
 class RunNotes(Record):

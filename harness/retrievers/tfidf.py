@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from harness.errors import require_numbers
 from harness.retrievers.bm25.index import IntArray, index_in_memory
-from harness.retrievers.bm25.tokenizer import Tokenizer
+from harness.retrievers.bm25.tokenizer import OTHER_SCRIPT, TERMS, Tokenizer, analysis
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.outputs import top_k
 
@@ -22,14 +22,20 @@ class TfIdf:
 
     The weight of a term is tf * idf, with tf its count (`sublinear`: 1 + ln of its count) and
     idf = ln((1 + N) / (1 + df)) + 1, the default of scikit-learn's TfidfVectorizer; the score is
-    the cosine. `stemmer` and `stopwords` are those of bm25.
+    the cosine. Terms, `language`, `stemmer` and `stopwords` are those of bm25.
     """
 
+    revision = TERMS
+
     def __init__(
-        self, sublinear: bool = False, stemmer: str = "english", stopwords: str = "english"
+        self,
+        sublinear: bool = False,
+        language: str = "english",
+        stemmer: str = "auto",
+        stopwords: str = "auto",
     ) -> None:
         self._sublinear = sublinear
-        self._words = Tokenizer(stemmer, stopwords)
+        self._words = Tokenizer(**analysis(language, stemmer, stopwords))
 
     def index(self, corpus: Corpus) -> None:
         """Computes the tf-idf vector of each document, scaled to length 1."""
@@ -84,7 +90,15 @@ def _split(texts: list[str]) -> pa.ListArray:
 
 
 def _words(texts: list[str]) -> pa.ListArray:
-    return pa.array([_WORD.findall(text.lower()) for text in texts], pa.list_(pa.string()))
+    return pa.array([_words_of_one(text.lower()) for text in texts], pa.list_(pa.string()))
+
+
+def _words_of_one(text: str) -> list[str]:
+    if text.isascii() or not OTHER_SCRIPT.search(text):
+        return _WORD.findall(text)
+    from harness.io.scripts import terms
+
+    return terms(text)
 
 
 TOKENIZERS: dict[str, Callable[[list[str]], pa.ListArray]] = {"split": _split, "words": _words}
@@ -92,7 +106,13 @@ TOKENIZERS: dict[str, Callable[[list[str]], pa.ListArray]] = {"split": _split, "
 
 
 class Okapi:
-    """rank_bm25's BM25Okapi; a text in many haystacks is tokenised once."""
+    """rank_bm25's BM25Okapi; a text in many haystacks is tokenised once.
+
+    `tokens`: split (at blanks, as LongMemEval's scripts do), or words, those of bm25 of any length,
+    which scripts without spaces need.
+    """
+
+    revision = TERMS
 
     def __init__(
         self, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25, tokens: str = "split"

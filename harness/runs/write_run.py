@@ -12,9 +12,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from harness.datasets.reader import Dataset, last_of_base
+from harness.datasets.reader import Dataset
 from harness.records.run import (
-    EmptyHaystacks,
     IndexTimes,
     Measured,
     PhaseSeconds,
@@ -40,9 +39,6 @@ from harness.runs.provenance import git_state, machine, peak_memory, repeat_comm
 from harness.runs.request import RunRequest
 from harness.runs.results import QueryResult, WorkResult
 from harness.runs.usage import Prices, add_counts, usage_record
-
-_NAMED = 5
-"""Number of empty haystacks that a record names."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +122,11 @@ def run_record(outcome: RunOutcome) -> RunRecord:
     # Each process runs its items in order, so its last report is its total.
     reported = {one.process: one.reported for one in results if one.reported is not None}
     failed = sum(one.error is not None for one in queries)
+    empty = None
+    if not all(len(one.rows) for one in queries):
+        from harness.runs.empty_haystacks import find_empty
+
+        empty = find_empty(request, queries)
     return RunRecord(
         run_version=1,
         # Lists identify a run by folder and time; two nightly runs may end within one second.
@@ -150,7 +151,7 @@ def run_record(outcome: RunOutcome) -> RunRecord:
         cut_off_attempts=len(outcome.checkpoint.cut_off),
         retried=_retried(queries, before),
         cached_haystacks=_cached(results),
-        empty_haystacks=_empty(dataset, queries),
+        empty_haystacks=empty,
         notes=RunNotes(
             documents_beyond_k=sum(one.beyond_k for one in queries),
             duplicate_documents=sum(one.duplicates for one in queries),
@@ -215,38 +216,6 @@ def _retried(queries: Sequence[QueryResult], before: Sequence[QueryResult]) -> R
     if not before:
         return None
     return Retried(queries=len(again), answered=answered, failures=len(before))
-
-
-def _empty(dataset: Dataset, given: Sequence[QueryResult]) -> EmptyHaystacks | None:
-    """Counts haystacks with documents in which all queries that did not fail returned nothing.
-
-    None if there are none. An abstention is an answer.
-    """
-    results: dict[int, list[QueryResult]] = {}
-    for one in given:
-        haystack = int(dataset.query_haystack[one.query])
-        if dataset.manifest.as_of:  # a haystack as of one time may have a single question
-            haystack = last_of_base(dataset.haystack_ids, haystack)
-        mine = results.setdefault(haystack, [])
-        if one.error is None:
-            mine.append(one)
-    empty = [
-        haystack
-        for haystack, mine in sorted(results.items())
-        if mine and dataset.haystack_size(haystack) and not any(map(_has_output, mine))
-    ]
-    if not empty:
-        return None
-    return EmptyHaystacks(
-        n=len(empty),
-        total=len(results),
-        queries=sum(len(results[haystack]) for haystack in empty),
-        examples=[dataset.haystack_bases[haystack] for haystack in empty[:_NAMED]],
-    )
-
-
-def _has_output(result: QueryResult) -> bool:
-    return bool(len(result.rows) or result.hits or result.abstained)
 
 
 def _dropped_scores(answers: Sequence[QueryResult]) -> int:

@@ -40,7 +40,7 @@ _OTHER_PROTOCOLS = {
     "the same metric by ids",
     "answers-text": "answers of a reader against the references, without a model",
     "locomo-answers": "LoCoMo's F1 of answers (task_eval/evaluation.py)",
-    "tokens": "answerable queries that have evidence; cost by the words+marks tokenizer",
+    "tokens": "answerable queries that have evidence; cost by the words+marks/2 tokenizer",
 }
 
 

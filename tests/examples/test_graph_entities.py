@@ -50,3 +50,8 @@ def test_a_day_is_one_entity_however_it_is_written_and_its_month_too(text: str) 
 def test_a_month_is_no_day_and_an_impossible_one_no_month() -> None:
     assert "2023-05" in entities("in May 2023", stem)
     assert not any("-" in entity for entity in entities("2023-19-01 or may", stem))
+
+
+def test_the_graph_s_entities_are_the_terms_of_bm25() -> None:
+    assert {"東京", "京駅"} <= set(entities("昨日、東京駅で Ann Lee に会った", str))
+    assert {"ann", "lee", "ann lee"} <= set(entities("昨日、東京駅で Ann Lee に会った", str))

@@ -350,7 +350,7 @@ def test_the_oracle_abstains_where_there_is_no_answer(home: Path, tmp_path: Path
     [
         ("bm25", {"method": "lucen"}, "unknown method 'lucen'; did you mean lucene?"),
         ("bm25", {"stemmer": "englsh"}, "unknown stemmer 'englsh'; did you mean english"),
-        ("bm25", {"stopwords": "french"}, "stopwords must be english or none, not 'french'"),
+        ("bm25", {"stopwords": "frnch"}, "unknown stopwords 'frnch'; did you mean french"),
         ("bm25-okapi", {"tokens": "word"}, "tokens must be one of split, words, not 'word'"),
         ("bm25", {"k": 3}, "has no parameter 'k'; did you mean k1?"),
     ],

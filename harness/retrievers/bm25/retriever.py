@@ -15,7 +15,7 @@ import numpy.typing as npt
 from harness.errors import require_numbers, suggest
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25.index import IntArray
-from harness.retrievers.bm25.tokenizer import Tokenizer, stemmer_version
+from harness.retrievers.bm25.tokenizer import TERMS, Tokenizer, analysis, stemmer_version
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.outputs import top_k
 
@@ -128,13 +128,15 @@ class CollectionStatistics:
 class BM25:
     """Lexical ranking; documents that share no word with the question are not returned.
 
-    `method`: lucene, robertson, atire, bm25l or bm25+ (Kamphuis et al., ECIR 2020). `stemmer`: a
-    Snowball language, or none. `stopwords`: english, or none. Tokens are runs of two or more
-    letters and digits, in lower case. A text in many haystacks is tokenised once; the index of more
-    than 65,536 documents is on disk and cached (see `harness cache`).
+    `method`: lucene, robertson, atire, bm25l or bm25+ (Kamphuis et al., ECIR 2020). `language`: of
+    Snowball, of the package stop-words (extra languages), or none; sets `stemmer` and `stopwords`
+    that are auto. Terms are those of harness/io/scripts.py, of two or more letters and digits. A
+    text in many haystacks is tokenised once; the index of more than 65,536 documents is on disk and
+    cached (see `harness cache`).
     """
 
     supports_sharding = True
+    revision = TERMS
 
     def __init__(
         self,
@@ -142,11 +144,12 @@ class BM25:
         b: float = 0.75,
         delta: float = 0.5,
         method: str = "lucene",
-        stemmer: str = "english",
-        stopwords: str = "english",
+        language: str = "english",
+        stemmer: str = "auto",
+        stopwords: str = "auto",
     ) -> None:
-        self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
-        self._tokenizer = Tokenizer(stemmer, stopwords)
+        self._analysis = analysis(language, stemmer, stopwords)
+        self._tokenizer = Tokenizer(**self._analysis)
         self._index = inverted.index_in_memory(np.zeros(0, np.int32), np.zeros(0, np.int64))[1]
         self._collection: CollectionStatistics | None = None
         self.set_params(k1, b, delta, method)
@@ -172,6 +175,7 @@ class BM25:
             made_of: dict[str, object] = {
                 **self._analysis,
                 "version": _VERSION,
+                "terms": TERMS,
                 "stemmer version": stemmer_version(),
                 "letters": unidata_version,  # defines letters and lower case
             }

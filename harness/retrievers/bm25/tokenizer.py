@@ -16,30 +16,18 @@ _LUCENE = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there
 these they this to was will with
 """
-_NLTK = """
-a about above after again against ain all am an and any are aren aren't as at be because been before
-being below between both but by can couldn couldn't d did didn didn't do does doesn doesn't doing
-don don't down during each few for from further had hadn hadn't has hasn hasn't have haven haven't
-having he her here hers herself him himself his how i if in into is isn isn't it it's its itself
-just ll m ma me mightn mightn't more most mustn mustn't my myself needn needn't no nor not now o of
-off on once only or other our ours ourselves out over own re s same shan shan't she she's should
-should've shouldn shouldn't so some such t than that that'll the their theirs them themselves then
-there these they this those through to too under until up ve very was wasn wasn't we were weren
-weren't what when where which while who whom why will with won won't wouldn wouldn't y you you'd
-you'll you're you've your yours yourself yourselves
-"""
-
 ENGLISH = frozenset(_LUCENE.split())
 """The 33 stop words of Lucene's EnglishAnalyzer."""
-
-ENGLISH_LONG = frozenset(_NLTK.split())
-"""Stop words of the Natural Language Toolkit (nltk_data, stopwords, english) and of bm25s."""
-
 
 Ints = npt.NDArray[np.int64]
 Terms = npt.NDArray[np.int32]
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")
+OTHER_SCRIPT = re.compile("[\u0591-\u1aaf\u3005-\ufaff\uff01-\uff9f\U00020000-\U000323af]")
+"""Matches a character for which harness/io/scripts.py has a rule."""
+
+TERMS = "words/2"
+"""Name of the rule of harness/io/scripts.py, recorded as the revision of lexical retrievers."""
 
 _KEPT_TERMS = 1 << 27  # 0.5 GiB, in addition to the texts
 
@@ -55,15 +43,18 @@ _LETTERS = _LETTER.tobytes()
 class Tokenizer:
     """Splits texts into terms; a text in many haystacks is tokenised once.
 
-    Tokens are runs of two or more letters and digits, in lower case. `stemmer`: a Snowball
-    language, or none. `stopwords`: english, or none. Raises ValueError for any other.
+    Tokens are runs of two or more letters and digits, in lower case; see harness/io/scripts.py for
+    other scripts. `stemmer`: a Snowball language, or none. `stopwords`: english, another language
+    of the package stop-words, or none. Raises ValueError for any other.
     """
 
     def __init__(self, stemmer: str = "english", stopwords: str = "english") -> None:
-        if stopwords not in ("english", "none"):
-            raise ValueError(f"stopwords must be english or none, not {stopwords!r}")
         self._stem = _stemmer(stemmer)
-        self._stopwords = ENGLISH if stopwords == "english" else frozenset()
+        self._stopwords = ENGLISH if stopwords == "english" else frozenset[str]()
+        if stopwords not in ("english", "none"):
+            from harness.retrievers.bm25.languages import stop_words
+
+            self._stopwords = stop_words(stopwords)
         self._vocabulary: dict[str, int] = {}  # word as written -> term, -1 for a stop word
         self._terms: dict[str, int] = {}  # stem -> term
         self._texts: dict[str, Terms] = {}
@@ -80,13 +71,12 @@ class Tokenizer:
 
     def terms(self, text: str) -> Terms:
         """Returns the numbers of the text's terms in order, without stop words."""
-        words = _WORD.findall(text.lower())
-        found = self._numbers(words)
+        found = self._numbers(split_words(text))
         return found[found >= 0]
 
     def stem_text(self, text: str) -> list[str]:
         """Returns the stems of a question, without stop words; does not extend the vocabulary."""
-        words = [w for w in _WORD.findall(text.lower()) if w not in self._stopwords]
+        words = [w for w in split_words(text) if w not in self._stopwords]
         return [self._stem(word) for word in words] if self._stem else words
 
     def encode(self, texts: Sequence[str]) -> list[Terms]:
@@ -130,11 +120,21 @@ class Tokenizer:
         return self._terms.setdefault(stem, len(self._terms))
 
 
+def split_words(text: str) -> list[str]:
+    """Returns the words of a text, in lower case."""
+    text = text.lower()
+    if text.isascii() or not OTHER_SCRIPT.search(text):
+        return _WORD.findall(text)
+    from harness.io.scripts import terms
+
+    return terms(text, 2)
+
+
 def tokenize_column(texts: pa.Array) -> tuple[pa.Array, Ints]:
     """Returns the tokens of all texts, text by text, and their number per text.
 
-    The tokens equal the matches of the regular expression, but are found by operations on columns
-    of bytes, nine times as fast. Non-ASCII texts are split by the regular expression first.
+    The tokens equal those of `split_words`, but are found by operations on columns of bytes, nine
+    times as fast. Non-ASCII texts are split by it first.
     """
     data, starts = _only_words(texts)
     # bytes.translate takes a quarter of the time of NumPy.
@@ -163,7 +163,10 @@ def tokenize_column(texts: pa.Array) -> tuple[pa.Array, Ints]:
 def _only_words(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
     """Returns the bytes and start offsets of all texts; of non-ASCII texts, only the tokens."""
     data, starts = _utf8(texts)
-    foreign = np.unique(np.searchsorted(starts, np.flatnonzero(data > 127), side="right") - 1)
+    high = np.flatnonzero(data > 127)
+    foreign = np.unique(np.searchsorted(starts, high, side="right") - 1)
+    other = high[(data[high] >= 0xD6) & (data[high] != 0xE2)]  # OTHER_SCRIPT may match these
+    scripts = {*(np.searchsorted(starts, other, side="right") - 1).tolist()}
     if not len(foreign):
         return data, starts
     parts: list[npt.NDArray[np.uint8]] = []
@@ -171,7 +174,8 @@ def _only_words(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
     done = 0
     for row in foreign.tolist():
         text = bytes(data[starts[row] : starts[row + 1]]).decode()
-        words = " ".join(_WORD.findall(text.lower())).encode()
+        found = split_words(text) if row in scripts else _WORD.findall(text.lower())
+        words = " ".join(found).encode()
         parts += [data[done : starts[row]], np.frombuffer(words, np.uint8)]
         lengths[row], done = len(words), starts[row + 1]
     return np.concatenate([*parts, data[done:]]), np.concatenate([[0], np.cumsum(lengths)])
@@ -186,6 +190,16 @@ def _utf8(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
     starts = np.frombuffer(offsets, np.int64 if wide else np.int32)
     starts = starts[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
     return np.frombuffer(data, np.uint8)[starts[0] : starts[-1]], starts - starts[0]
+
+
+def analysis(language: str, stemmer: str, stopwords: str) -> dict[str, str]:
+    """Returns stemmer and stop words; `auto` are those of the language."""
+    if language != "english":
+        from harness.retrievers.bm25.languages import of_language
+
+        return of_language(language, stemmer, stopwords)
+    chosen = {"stemmer": stemmer, "stopwords": stopwords}
+    return {name: language if value == "auto" else value for name, value in chosen.items()}
 
 
 def _stemmer(language: str) -> Callable[[str], str] | None:

@@ -51,7 +51,7 @@ ANSWERS = pa.schema(
         ("documents", pa.list_(pa.string())),  # ids in the context; null if unknown
         ("items", pa.int32()),  # texts in the context
         ("unresolved_items", pa.int32()),  # of these, texts that match no document
-        ("context_tokens", pa.int32()),  # words+marks
+        ("context_tokens", pa.int32()),  # words+marks/2
         ("prompt_tokens", pa.int32()),
         ("completion_tokens", pa.int32()),
         ("finish_reason", pa.string()),

@@ -220,14 +220,9 @@ def empty_haystacks(found: EmptyHaystacks | None) -> str:
     """Describes haystacks in which every query returned nothing; empty for None."""
     if found is None:
         return ""
-    named = ", ".join(map(repr, found.examples)) + (
-        ", ..." if found.n > len(found.examples) else ""
-    )
-    return (
-        f"in {found.n} of {found.total} haystacks all queries were answered with nothing "
-        f"({found.queries} queries; {named}): was the index ready, and is it the right one? "
-        "Such queries count as wrong; if that is as it should be, allow it (--allow-empty)"
-    )
+    from harness.runs.folder.empty_message import empty_message
+
+    return empty_message(found)
 
 
 def rename(folder: Path, name: str) -> None:

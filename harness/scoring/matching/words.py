@@ -43,8 +43,11 @@ _BRACKETED = rf"(?i:[\[(]\s*{_MOMENT}\s*[\])])"
 _LABEL = r"(?:session[\s_]+)?(?:date(?:[\s_-]*time)?|time|timestamp|when)"
 _ROLE = r"(?:user|assistant|system|human|ai|bot|agent|chatbot|model|speaker)"
 
-# Kana, ideographs with their extensions; Hangul is written with spaces.
-_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Kana, ideographs, Thai and Lao, Myanmar, Khmer; Hangul is written with spaces.
+_UNSPACED = (
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3"
+)
 WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*")
 _ESCAPES = re.compile(r'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))+')
 

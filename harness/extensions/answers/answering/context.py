@@ -2,7 +2,7 @@
 
 Baselines put a system's score into perspective: no context, the newest documents of the
 haystack, random documents (as many as the run returned), and the evidence alone, which is the
-upper bound of retrieval. Every context is cut to the same token budget (`words+marks`, see
+upper bound of retrieval. Every context is cut to the same token budget (`words+marks/2`, see
 scoring/tokens).
 """
 

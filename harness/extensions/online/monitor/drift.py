@@ -13,7 +13,6 @@ Only word counts are stored, by block.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.extensions.online.monitor.records import DriftStats
+from harness.io.scripts import terms
 
 SPLITS = 20
 BLOCKS = 20
@@ -38,7 +38,6 @@ CAVEAT = (
     "results are worse; it misses a change of meaning in the same words."
 )
 
-_WORD = re.compile(r"\w+")
 Counts = npt.NDArray[np.int64]
 Half = tuple[Counts, Counts]
 """The concatenated words of some queries, and the number of words of each query."""
@@ -69,7 +68,7 @@ class Drift:
     @staticmethod
     def words(text: str) -> list[str]:
         """Returns the words of a query, in lower case."""
-        return _WORD.findall(text.lower())
+        return terms(text.lower())
 
     def add(self, texts: Iterable[str | None]) -> None:
         """Counts requests: query texts, None for a labelled query or one without a text.
