@@ -44,7 +44,7 @@ const about = (run) =>
     ["Retriever", run.retriever === run.system ? null : run.retriever],
     ["Revision", run.revision],
     ["Parameters", parameters(run.params)],
-    ["Returned", run.depth_message],
+    ["Rankings", run.depth_message],
     ["Failed", count(run.failed)],
     ["Without a ranking", run.without_ranking ? count(run.without_ranking) : null],
     ["Finished", `${moment(run.finished)} UTC`],
