@@ -590,8 +590,10 @@ def _from_columns(
 ) -> dict[str, MetricResult]:
     bases = [msgspec.structs.asdict(one) for one in protocol.interval_bases]
 
+    columns = msgspec.structs.asdict(part)
+
     def entry(field: str, i: int) -> Any:
-        column = getattr(part, field)
+        column = columns[field]
         return column[i] if isinstance(column, list) else column
 
     def interval(prefix: str, i: int) -> Interval | None:
@@ -602,10 +604,11 @@ def _from_columns(
 
     found = {}
     metrics = protocol.metrics if part.metrics is None else part.metrics
+    present = [field for field in _PLAIN if columns[field] is not None]
     for i, metric in enumerate(metrics):
         own_n, groups = entry("metric_n", i), entry("macro_haystack_groups", i)
         n = part.n if own_n is None else own_n
-        given = {field: entry(field, i) for field in _PLAIN}
+        given = {field: entry(field, i) for field in present}
         plain: dict[str, Any] = {field: one for field, one in given.items() if one is not None}
         found[metric] = MetricResult(
             value=part.value[i],

@@ -69,6 +69,8 @@ def compare_paired(
     both = ~np.isnan(differences)
     one = np.isnan(first) != np.isnan(second)
     outcome = _outcomes(differences)
+    wins, losses, ties = ((outcome == sign).sum(axis=0).tolist() for sign in (1, -1, 0))
+    unpaired = one.sum(axis=0).tolist()
     return [
         PairedComparison(
             mean_a=_mean(first[both[:, at], at]),
@@ -77,10 +79,10 @@ def compare_paired(
             test=tests[at],
             effect_size=_effect_size(differences[both[:, at], at]),
             power=powers[at],
-            wins=int((outcome[:, at] > 0).sum()),
-            losses=int((outcome[:, at] < 0).sum()),
-            ties=int((outcome[:, at] == 0).sum()),
-            unpaired=int(one[:, at].sum()),
+            wins=wins[at],
+            losses=losses[at],
+            ties=ties[at],
+            unpaired=unpaired[at],
         )
         for at in range(differences.shape[1])
     ]

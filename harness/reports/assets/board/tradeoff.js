@@ -123,7 +123,7 @@ function upScale(values, from, to) {
 }
 
 function roundTicks(low, high) {
-  const rough = (high - low) / 4;
+  const rough = (high - low) / 6;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
   const first = Math.ceil(low / step);
