@@ -217,7 +217,7 @@ def test_a_night_has_one_label_of_one_line_and_no_label_touches_another(
 def test_the_verdict_of_the_last_night_stands_first(told: Path, tmp_path: Path) -> None:
     with opened(told) as page:
         verdict = page.locator("#verdict")
-        assert verdict.inner_text().startswith("Last night (2026-01-10): all 6 runs finished; no ")
+        assert verdict.inner_text().startswith("Last night (2026-01-10): 6 of 6 runs finished; no ")
         assert "word-fell" not in verdict.get_attribute("class")
     with opened(page_of(tmp_path, 4, 2, edit=dropping)) as page:
         verdict = page.locator("#verdict")

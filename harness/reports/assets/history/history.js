@@ -60,10 +60,10 @@ function head() {
 /** The result of the last night in one sentence, and whether anything failed or fell. */
 function verdict() {
   const place = nights.length - 1;
-  const { at, runs, failed, messages } = nights[place];
+  const { at, runs, ok, failed, messages } = nights[place];
   const ran = failed
     ? `${count(failed)} of ${many(runs, "run")} failed`
-    : `${runs === 1 ? "the run" : `all ${count(runs)} runs`} finished`;
+    : `${count(ok)} of ${many(runs, "run")} finished`;
   const fell = data.series.some((one) => {
     const cells = Object.values(one.results.all ?? {});
     const now = one.night.indexOf(place);
