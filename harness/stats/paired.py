@@ -70,7 +70,6 @@ def compare_paired(
     one = np.isnan(first) != np.isnan(second)
     outcome = _outcomes(differences)
     wins, losses, ties = ((outcome == sign).sum(axis=0).tolist() for sign in (1, -1, 0))
-    unpaired = one.sum(axis=0).tolist()
     return [
         PairedComparison(
             mean_a=_mean(first[both[:, at], at]),
@@ -82,7 +81,7 @@ def compare_paired(
             wins=wins[at],
             losses=losses[at],
             ties=ties[at],
-            unpaired=unpaired[at],
+            unpaired=int(one[:, at].sum()),
         )
         for at in range(differences.shape[1])
     ]
