@@ -113,7 +113,7 @@ def main(options: argparse.Namespace) -> int:
         settings = [*grid(options.grid), *settings]
     swept = {name for setting in settings for name in setting}
     if fixed := swept & {*parameters(options.param), *({"k"} if options.k else ())}:
-        raise UsageError(f"{fixed.pop()} is swept over and given besides; leave one of the two out")
+        raise UsageError(f"{fixed.pop()} is both in the grid and a --param; remove one")
     if twice := next((one for one in settings if settings.count(one) > 1), None):
         raise UsageError(f"the setting {twice} is there twice; a setting is tried once")
     spec = retriever_spec(options, options.retriever, parameters(options.param))

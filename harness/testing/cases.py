@@ -219,8 +219,8 @@ def read_answer(case: QueryCase, returned: Any, k: int) -> CaseResult:
     for above, below in pairwise(scores):
         if below > above:
             raise UsageError(
-                f"{case}: results are not best first: score {above:g} stands above {below:g}; "
-                "where less is better (a distance), return the ids alone"
+                f"{case}: results are not best first: score {above:g} is ranked above {below:g}; "
+                "if lower is better (a distance), return only ids"
             )
     kept = tuple(ids)[:k]
     return CaseResult(

@@ -295,9 +295,7 @@ class OfScoredRun:
         if limit.name == FALSE_POSITIVE_RATE:
             found = self.run.scores.abstention
             if found is None:
-                return Measurement(
-                    None, 0, "", why="no query without an answer beside those with one"
-                )
+                return Measurement(None, 0, "", why="no unanswerable query")
             return Measurement(
                 found.false_positive_rate,
                 found.n_unanswerable,

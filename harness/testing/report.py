@@ -246,8 +246,8 @@ class Report:
             said.append(f"p95 {p95:.3g} ms")
         given = [answer for answer in self.answers if answer is not None]
         for count, what in (
-            (sum(a.repeated for a in given), "repeated results left out"),
-            (sum(a.beyond for a in given), f"results beyond {self.k} left out"),
+            (sum(a.repeated for a in given), "repeated results excluded"),
+            (sum(a.beyond for a in given), f"results below rank {self.k} excluded"),
         ):
             if count:
                 said.append(f"{count} {what}")

@@ -173,7 +173,7 @@ def test_what_is_published_as_a_hypothesis_and_is_none_is_told_without_texts_too
     (path,) = (data / "published" / "memory-core-eval").glob("bm25*")
     told = harness("answer", path, *IDS)
     assert told.status == 0
-    assert "holds retrieved text and no reader's answer" in told.err
+    assert "hypothesis is retrieved text, not an answer" in told.err
 
 
 def test_what_is_odd_is_counted_and_what_is_of_no_form_refused(

@@ -61,8 +61,8 @@ def test_a_report_is_one_line_a_table_and_numbers_by_ability() -> None:
     assert line.startswith("recall@2 1.000 [")
     assert "n 2; " in line
     assert "1 without an answer, false positive rate 1.000" in line
-    assert "1 results beyond 2 left out" not in line  # three of them: one a case
-    assert "3 results beyond 2 left out" in line
+    assert "1 results below rank 2 excluded" not in line  # three of them: one a case
+    assert "3 results below rank 2 excluded" in line
     rows = report.per_query
     assert [row["id"] for row in rows] == ["1", "2", "pay"]
     assert [row["recall@2"] for row in rows] == [1.0, 1.0, None]
@@ -132,7 +132,7 @@ def test_pairs_numbers_and_repeats_are_read() -> None:
     assert report["recall@10"] == 1.0
     assert report["mrr"] == 1.0
     assert report.per_query[0]["returned"] == 2
-    assert "2 repeated results left out" in str(report)
+    assert "2 repeated results excluded" in str(report)
     assert evaluate(lambda query: np.array([8, 7]), cases)["recall@1"] == 0.5
     assert evaluate(lambda query: [], cases)["false_positive_rate"] == 0.0
 
@@ -161,7 +161,7 @@ async def waits(query: str) -> list[str]:
         (lambda q: "d1", CASES, "retrieve returned str"),
         (lambda q: {"d1": 1.0}, CASES, "retrieve returned dict"),
         (lambda q: [object()], CASES, "[hit.id for hit in hits]"),
-        (lambda q: [("a", 0.1), ("b", 0.9)], CASES, "score 0.1 stands above 0.9"),
+        (lambda q: [("a", 0.1), ("b", 0.9)], CASES, "score 0.1 is ranked above 0.9"),
         (lambda q: [("a", float("nan"))], CASES, "a score is NaN"),
         (lambda q: [("a", "high")], CASES, "a score must be a number"),
         (lambda q: [("a", 1.0), "b"], CASES, "1 of 2 results have a score"),

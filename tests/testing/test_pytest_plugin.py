@@ -84,7 +84,7 @@ def test_the_plain_function_is_listed_too_and_quiet_is_quiet(tmp_path: Path) -> 
     )
     done = call(tmp_path, "test_plain.py")
     assert done.returncode == 0
-    assert "ok     recall@10 1.0000 >= 1.0000" in done.stdout
+    assert "pass         recall@10 1.0000 >= 1.0000" in done.stdout
     assert "retrieval quality" not in call(tmp_path, "-qq", "test_plain.py").stdout
 
 

@@ -1,1 +1,1 @@
-"""Why evidence was missed: one cause for each piece, by stated rules; and errata of answer keys."""
+"""Causes of missed evidence by fixed rules, and errata of qrels."""

@@ -173,8 +173,8 @@ class ScoredAt:
             raise UsageError(f"--k must be 1 or more, not {k}")
         if self.depth < k and self.depth < deepest:
             raise UsageError(
-                f"{run.path}: its rankings hold at most {self.depth} documents, so nothing is "
-                f"known of the top {k}; choose a smaller --k"
+                f"{run.path}: rankings have at most {self.depth} documents, too few for the top "
+                f"{k}; choose a smaller --k"
             )
         self.answered = query_outcomes(run, dataset)
         self._rankings = read_run_rankings(run.rankings)

@@ -111,7 +111,7 @@ def _records(path: Path) -> list[Any]:
     except orjson.JSONDecodeError as error:
         raise UsageError(f"{path}: neither a JSON list nor lines of JSON ({error})") from None
     if not records:
-        raise UsageError(f"{path}: holds no errata")
+        raise UsageError(f"{path}: contains no errata")
     return records
 
 

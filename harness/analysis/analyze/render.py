@@ -105,7 +105,7 @@ def render(analysis: Analysis, texts: ReportTexts | None, examples: int) -> str:
 def _signatures(analysis: Analysis) -> str:
     """Recall over all queries, by both qrels."""
     metric, both = f"recall@{analysis.k}", analysis.errata
-    keys = {"": analysis.results} | ({", corrected key": both.by_corrected} if both else {})
+    keys = {"": analysis.results} | ({", corrected qrels": both.by_corrected} if both else {})
     return "\n".join(
         f"signature of {metric}, all{name}: {key['all'][metric].signature}"
         for name, key in keys.items()
@@ -185,8 +185,8 @@ def _places(analysis: Analysis) -> str:
     beside, session = sum(p.beside for p in missed), sum(p.session for p in missed)
     if session:
         lines.append(
-            f"close by: for {session:,} the top {k} holds a document of their session, for "
-            f"{beside:,} the one right before or after"
+            f"near misses: for {session:,} the top {k} contains a document of the same session, "
+            f"for {beside:,} the document before or after"
         )
     return "\n".join(map(_folded, lines))
 
@@ -198,7 +198,7 @@ def _both_keys(both: BothKeys, k: int) -> str:
     said = f"errata {both.file} (#{both.sha256[:8]}) name {both.named} of these queries: {kinds}"
     what = (
         f"evidence of {both.corrected} corrected, of {both.confirmed} confirmed, of {both.unknown} "
-        "unknown and excluded from the corrected key"
+        "unknown and excluded from the corrected qrels"
     )
     rows = []
     keys = (both.by_original, both.by_corrected)
@@ -214,7 +214,7 @@ def _both_keys(both: BothKeys, k: int) -> str:
     rows.append(["  95% interval"])
     for key in keys:
         rows[-1] += ["", *(_interval(key.get("all", {}).get(metric)) for metric in metrics)]
-    headers = ["answer key:", "as it is\nn", *(f"\n{m}" for m in metrics)]
+    headers = ["qrels:", "original\nn", *(f"\n{m}" for m in metrics)]
     headers += ["corrected\nn", *(f"\n{m}" for m in metrics)]
     table = grid(rows, headers)
     return f"{_folded(said)}\n{_folded(what)}\n\n{table}"

@@ -55,8 +55,8 @@ def table(
     cluster_by = "queries" if clusters is None else "haystacks"
     if options.average == "haystacks" and cluster_by == "queries":
         raise UsageError(
-            "the mean over haystacks is for haystacks that are independent and hold several "
-            "queries: leave --average out"
+            "--average haystacks needs independent haystacks with several queries each: omit "
+            "--average"
         )
     matrices = [_matrix(mine, first.queries, masks, wanted) for mine in rows]
     # Means over other queries do not compare: queries that one run lacks are excluded from all.

@@ -72,7 +72,7 @@ class Folder:
         record, file = read_submission(path / "run.json"), path / "scores.json"
         if not file.is_file():
             raise UsageError(
-                f"{path}: holds no scores.json, so there is no published number to verify; "
+                f"{path}: contains no scores.json, so there is no number to verify; "
                 "`harness score` scores a run folder, `harness leaderboard add` a submission"
             )
         report = read_json_record(file, ScoreReport, f"`harness score {path}` makes it again")

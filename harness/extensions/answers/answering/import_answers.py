@@ -160,8 +160,8 @@ def import_answers(
     notes = _anomalies(joined, dataset, repeats) + _retrieved_texts(by_row, dataset)
     if format_ == "memory-core-eval" and dataset.manifest.ids_only:
         notes.append(
-            f"its records have {_RETRIEVED} beside hypothesis, as memory-core-eval's, which holds "
-            "retrieved text and no reader's answer; the texts to tell are not at hand"
+            f"its records have {_RETRIEVED} and hypothesis, like memory-core-eval's, whose "
+            "hypothesis is retrieved text, not an answer; this dataset has no texts to check it"
         )
     notes += _reasoning([one.text for one in by_row.values()])
     say(path, notes, strict)
@@ -197,8 +197,7 @@ def import_own_answers(run: Path, dataset: Dataset, out: Path) -> Path:
     path = RunFolder(run).said
     if not path.is_file():
         raise UsageError(
-            f"{run}: its system gave no answers of its own (Result(answer=...)); name a reader's "
-            "--model"
+            f"{run}: the system returned no answers (Result(answer=...)); name a reader's --model"
         )
     answers = {one.question.id: one.text for one in read_answers(path)[1]}
     contexts = ContextBuilder(dataset, ContextLimits()).retrieved(run)

@@ -65,7 +65,7 @@ def make_judge(name: str, dataset: Dataset, model: str, source: Path | None = No
         known = f"{suggest(name, [*JUDGES])}, or the path of a file"
         raise UsageError(f"unknown --judge {name!r}{known}")
     if source is not None:
-        raise UsageError("--judge-source is for the official judges; leave it out")
+        raise UsageError("--judge-source is for the official judges; omit it")
     return TemplateJudge(path, dataset, model)
 
 

@@ -46,7 +46,7 @@ from harness.scoring.score_columns import query_clusters
 
 _log = logging.getLogger(__name__)
 
-_REMEDY = "make it writable: judgements are kept beside the answers"
+_REMEDY = "make it writable: judgements are stored next to the answers"
 
 
 def judge_answers(
@@ -308,8 +308,8 @@ def write_human_labels(folder: AnswersFolder, labels: Labels, source: HumanLabel
     failed = [key for key, one in failed_answers(folder).items() if one]
     if failed and not any(key in labels for key in failed):
         _log.warning(
-            f"note: {folder.path}: {len(failed)} answers failed, and the human labels hold none of "
-            "them: their accuracy is that of the answered questions"
+            f"note: {folder.path}: {len(failed)} answers failed, but none has a human label: "
+            "their accuracy is that of the answered questions"
         )
     rows = [
         {"query": query, "repeat": repeat, "judgement": 0, "correct": correct}

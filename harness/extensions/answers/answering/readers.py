@@ -62,7 +62,7 @@ def make_reader(name: str, dataset: Dataset, model: str, source: Path | None = N
     if built_in is not None and variant:
         raise UsageError(f"--reader {name!r}: {base} has no variants")
     if source is not None:
-        raise UsageError("--reader-source is for the official readers; leave it out")
+        raise UsageError("--reader-source is for the official readers; omit it")
     return TemplateReader(path, dataset)
 
 
@@ -254,9 +254,7 @@ def _additions(code: Code) -> tuple[str, str, str]:
         ):
             not_mentioned = not_mentioned or str(call.args[0].value)
     if not {_TEMPORAL, _ADVERSARIAL} <= texts.keys() or not not_mentioned:
-        raise UsageError(
-            f"{code.path}: does not hold the prompts of questions; is it the authors' file?"
-        )
+        raise UsageError(f"{code.path}: contains no prompts; name the authors' file")
     return texts[_TEMPORAL], texts[_ADVERSARIAL], not_mentioned
 
 

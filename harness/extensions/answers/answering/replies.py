@@ -172,9 +172,7 @@ class Replies:
         self._db.close()
 
     def _damaged(self, error: object) -> UsageError:
-        return UsageError(
-            f"{self.path}: cannot be read ({error}); remove it, and what it holds is asked again"
-        )
+        return UsageError(f"{self.path}: cannot be read ({error}); remove it to ask again")
 
 
 def _packed(key: str, reply: ChatReply) -> bytes:

@@ -43,37 +43,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="plain (default), longmemeval-official, locomo-official, or a template FILE.toml",
     )
     parser.add_argument(
-        "--reader-source", metavar="PATH", help="a clone of the official reader's repository"
+        "--reader-source", metavar="PATH", help="clone of the official reader's repository"
     )
-    parser.add_argument("--k", type=int, metavar="N", help="show the first N results (all)")
-    parser.add_argument("--budget", type=int, metavar="TOKENS", help="the most tokens of context")
+    parser.add_argument(
+        "--k", type=int, metavar="N", help="number of results in the context (default: all)"
+    )
+    parser.add_argument("--budget", type=int, metavar="TOKENS", help="maximum tokens of context")
     parser.add_argument(
         "--window",
         type=int,
         metavar="TOKENS",
-        help="tokens of the baseline `newest` (--budget, or 8000)",
+        help="tokens of the baseline `newest` (default: --budget, else 8000)",
     )
     parser.add_argument(
-        "--baselines", metavar="NAME,...", help="none, newest, random, evidence (all of them)"
+        "--baselines",
+        metavar="NAME,...",
+        help="baselines: none, newest, random, evidence (default: all)",
     )
-    parser.add_argument("--no-baselines", action="store_true", help="ask with the run only")
-    parser.add_argument("--repeat", type=int, metavar="N", help="ask each question N times (1)")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of random choices (0)")
-    parser.add_argument("--temperature", type=number, metavar="T", help="(the reader's own)")
+    parser.add_argument("--no-baselines", action="store_true", help="use no baseline")
+    parser.add_argument(
+        "--repeat", type=int, metavar="N", help="ask each question N times (default: 1)"
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of random choices (default: 0)")
+    parser.add_argument(
+        "--temperature",
+        type=number,
+        metavar="T",
+        help="sampling temperature (default: the reader's)",
+    )
     add_model_options(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="print the number of calls and the highest cost"
     )
-    parser.add_argument("--source", metavar="PATH", help="the raw files of the dataset")
+    parser.add_argument("--source", metavar="PATH", help="raw files of the dataset")
     file = parser.add_argument_group("importing a file of answers")
-    file.add_argument("--dataset", metavar="NAME", help="its dataset; see `harness datasets`")
-    file.add_argument("--granularity", metavar="G", help="what a document is (the first there is)")
-    file.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
-    file.add_argument("--repeats", choices=("latest", "first", "refuse"), help="of doubled answers")
+    file.add_argument(
+        "--dataset", metavar="NAME", help="dataset of the answers; see `harness datasets`"
+    )
+    file.add_argument(
+        "--granularity", metavar="G", help="what a document is (default: the first granularity)"
+    )
+    file.add_argument("--name", metavar="SYSTEM", help="name of the system (default: the file's)")
+    file.add_argument(
+        "--repeats",
+        choices=("latest", "first", "refuse"),
+        help="which of several answers to one question to use",
+    )
     file.add_argument("--strict", action="store_true", help="fail on every anomaly")
     add_results(parser)
     parser.add_argument(
-        "--out", metavar="FOLDER", help="the folder of the answers (beside the runs)"
+        "--out", metavar="FOLDER", help="folder for the answers (default: next to the runs)"
     )
     add_output(parser)
 
@@ -304,7 +323,7 @@ def print_answers(options: argparse.Namespace, command: str, folders: Sequence[P
         print(f"\n{failed} failed answers count 0; the rows `answered only` exclude them")
     if reasons:
         print(grid([[n, reason] for reason, n in reasons.most_common(5)], ["n", "reason"]))
-    more = f" and {len(answered) - 1} beside it" if len(answered) > 1 else ""
+    more = f" and {len(answered) - 1} more next to it" if len(answered) > 1 else ""
     print(f"\nin {answered[0].folder}{more}")
     return 0
 

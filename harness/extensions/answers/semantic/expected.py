@@ -117,7 +117,7 @@ def semantic_of_files(
     if unknown:
         notes.append(f"{len(unknown)} of its queries are not in {expected.name}, and are ignored")
     if absent:
-        counted = "are left out" if missing == "skip" else "count 0"
+        counted = "are excluded" if missing == "skip" else "count 0"
         notes.append(f"lacks {len(absent)} of the expected queries, which {counted}")
     if notes and strict:
         raise UsageError(f"{returned}: {'; '.join(notes)} (--strict)")
