@@ -53,7 +53,7 @@ PROTOCOLS = {
         Protocol(
             "memory",
             1,
-            "every ability, normalised evidence; fraction, any and all side by side",
+            "all abilities, normalised qrels; recall, hit (any) and recall_all (all)",
             ("recall@{k}", "hit@{k}", "recall_all@{k}", "precision@{k}", "ndcg@{k}", "mrr@{k}"),
             (1, 3, 5, 10, 25, 50),
             unanswerable=True,
@@ -99,7 +99,7 @@ PROTOCOLS = {
         Protocol(
             "longmemeval-470",
             1,
-            "as its printing script: abstention left out, questions without evidence kept",
+            "like its printing script: without abstention, with questions that have no evidence",
             _LONGMEMEVAL,
             _LONGMEMEVAL_KS,
             key="longmemeval-official",
@@ -112,7 +112,7 @@ PROTOCOLS = {
         Protocol(
             "locomo-official",
             1,
-            "LoCoMo's recall, evidence strings as they stand; a question without any counts 1",
+            "LoCoMo's recall with unchanged evidence strings; questions without evidence count 1",
             ("recall@{k}",),
             (5, 10, 25, 50),
             key="locomo-official",
@@ -124,7 +124,7 @@ PROTOCOLS = {
         Protocol(
             "locomo-official-aggregate",
             1,
-            "as its aggregating script: a question without evidence counts 0",
+            "like its aggregating script: questions without evidence count 0",
             ("recall@{k}",),
             (5, 10, 25, 50),
             key="locomo-official",
