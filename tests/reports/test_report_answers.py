@@ -227,7 +227,7 @@ def test_the_boards_page_shows_answers_below_the_board(
     assert harness("leaderboard", "--results", run.parent, "--quiet").status == 0
     with opened(run.parent / "leaderboard.html") as page:
         text = page.locator("#answers").inner_text()
-        assert "accuracy of the judge plain(m)" in text
+        assert "accuracy, judge plain(m)" in text
         assert "evidence only" in text
         assert "retrieval error" in text
         assert page.locator("#answers svg.cost circle").count() == 5
