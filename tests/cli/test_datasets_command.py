@@ -48,7 +48,7 @@ def test_info_verify_and_export_work_on_the_sample(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["prepare", "locomoo"], "unknown dataset 'locomoo'; did you mean locomo?"),
+        (["prepare", "locomoo"], "unknown dataset 'locomoo'; did you mean locomo"),
         (["prepare", "beir/scifcat"], "did you mean scifact"),
         (["prepare", "scifact"], "did you mean beir/scifact"),
         (["prepare", "/"], "for your own files: --dataset labelled --source /"),
@@ -153,7 +153,7 @@ def test_own_files_have_a_name_that_shows_and_stands_for_them(
     assert (said.status, said.err) == (0, "")
     assert "labelled/pets" in harness("datasets").out
     run = ("run", "--retriever", "bm25", "--dataset", "labelled/pets")
-    assert "bm25 on labelled/pets, document" in harness(*run).out
+    assert "bm25 on labelled/pets  granularity=document" in harness(*run).out
     assert "note: labelled/pets stands for" in harness(*run, "--source", "two").err
     assert "dog" in _text(harness, tmp_path, "labelled/pets"), "the files that were given last"
     assert harness(*run, "--source", "one").status == 0

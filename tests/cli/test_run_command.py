@@ -235,7 +235,7 @@ WRONG: list[tuple[list[Any], str]] = [
         [*BM25, "--backend", "ray", "--backend-options", "num_cpus"],
         "--backend-options takes key=value",
     ),
-    ([*BM25, "--backend", "ray", "--isolate"], "leave out --backend ray"),
+    ([*BM25, "--backend", "ray", "--isolate"], "remove --backend ray"),
     ([*BM25, "--verbose"], "harness run: unknown: --verbose"),
     (["rnu"], "unknown command 'rnu'; did you mean run"),
 ]
@@ -332,7 +332,7 @@ def test_without_a_command_the_help_is_shown(harness: Callable[..., Any]) -> Non
     said = harness()
     assert (said.status, said.err) == (0, "")
     assert said.out.startswith("usage: harness")
-    assert "First minute, offline" in said.out
+    assert "A first run, offline" in said.out
 
 
 def test_of_several_datasets_and_retrievers_every_pair_is_run(
@@ -347,7 +347,7 @@ def test_of_several_datasets_and_retrievers_every_pair_is_run(
     for more, told in (
         (("--retriever", "bm25"), "bm25 on sample is named twice"),
         (("--config", "sample"), "write them into it, as [[datasets]] and [[retrievers]]"),
-        (("--dataset", "locmo"), "unknown dataset 'locmo'; did you mean locomo?"),
+        (("--dataset", "locmo"), "unknown dataset 'locmo'; did you mean locomo"),
     ):
         wrong = harness(*SAMPLE, *two, *more)
         assert wrong.status == 2

@@ -88,7 +88,7 @@ def test_a_name_shows_on_boards_and_in_comparisons_and_can_be_changed(
     harness: Harness, two: dict[str, Path]
 ) -> None:
     assert "base" in harness("leaderboard").out
-    assert "A  base" in harness("compare", "base", "tfidf").out
+    assert "A = base" in harness("compare", "base", "tfidf").out
     said = harness(*SAMPLE, "--retriever", "bm25", "--limit", 40, "--name", "other", "--quiet")
     assert (said.status, "renamed run 'base' to 'other'" in said.err) == (0, True)
     assert {*_listed(harness)} == {"tfidf", "other"}, "a finished run is named, not made anew"

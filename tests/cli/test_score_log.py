@@ -113,7 +113,7 @@ def test_scores_are_over_the_queries_that_were_asked(
     n = protocols(some["scores"])[0].slices["all"].n
     assert n <= 20
     said = harness(*command)
-    assert f"20 queries of {every}" in said.out
+    assert f"queries=20 of {every}" in said.out
     share = f"20 of {every} labelled queries have a request ({20 / every:.1%})"
     assert f"{share}; the others are excluded" in said.out
     zero = scores(harness(*command, "--missing", "zero", "--json"))
