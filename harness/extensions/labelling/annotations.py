@@ -26,10 +26,10 @@ _log = logging.getLogger(__name__)
 GRADES = (0, 1, 2, 3)
 
 MEANINGS = {
-    0: ("not relevant", "has nothing to do with the question"),
-    1: ("related", "is on the subject, but does not answer"),
-    2: ("answers in part", "has some of the answer, or has it unclear or hidden"),
-    3: ("answers", "is about the question and holds the answer"),
+    0: ("not relevant", "not about the question"),
+    1: ("related", "same topic, but no answer"),
+    2: ("partial answer", "part of the answer, or an unclear answer"),
+    3: ("answer", "answers the question"),
 }
 """Name and meaning of each grade: the four levels of TREC's Deep Learning track."""
 
@@ -46,7 +46,7 @@ class Scale:
         names are self-explanatory."""
         if self.target != "document":
             return ""
-        return "counts as evidence" if grade >= relevance_level else "does not count"
+        return "counts as evidence" if grade >= relevance_level else "not evidence"
 
     def final_command(self, folder: object) -> str:
         """Returns the command that uses the finished annotations."""
@@ -58,16 +58,19 @@ DOCUMENTS = Scale("document", MEANINGS)
 ANSWERS = Scale(
     "answer",
     {
-        0: ("wrong", "says something else, lacks what was asked, or declines though there is one"),
-        1: ("right", "says what the reference says, in any words; or declines where there is none"),
+        0: (
+            "wrong",
+            "differs from the reference, is incomplete, or declines an answerable question",
+        ),
+        1: ("right", "agrees with the reference, in any words, or declines if there is none"),
     },
 )
 
 ABILITIES = {
-    "l": (Ability.LOOKUP, "one document answers"),
-    "m": (Ability.MULTI_HOP, "several documents are needed together"),
-    "t": (Ability.TEMPORAL, "it asks when, how long, in which order"),
-    "k": (Ability.KNOWLEDGE_UPDATE, "the newest of several statements counts"),
+    "l": (Ability.LOOKUP, "one document has the answer"),
+    "m": (Ability.MULTI_HOP, "the answer needs several documents"),
+    "t": (Ability.TEMPORAL, "the query asks when, how long, or in which order"),
+    "k": (Ability.KNOWLEDGE_UPDATE, "the newest of several statements is the answer"),
 }
 """The abilities that an annotator can choose, by key on the page."""
 

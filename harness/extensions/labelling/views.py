@@ -56,7 +56,7 @@ def reference(project: Project, query: str) -> str | None:
     one = project.query[query]
     if project.scale.target == "document":
         return " / ".join(one.answers) if one.generated and one.answers else None
-    return " / ".join(one.answers) or "nothing that was said answers this: to decline"
+    return " / ".join(one.answers) or "no answer: the system should decline"
 
 
 def format_time(value: int | str | None) -> str | None:

@@ -108,8 +108,8 @@ def test_a_grade_that_does_not_answer_is_not_relevant_by_default(
     start(folder, *sources, [pooled_system("bm25", {})])
     grades = session_info(AnnotationSession(folder, "ann"))["grades"]
     assert [(one["meaning"], one["effect"]) for one in grades[1:3]] == [
-        ("is on the subject, but does not answer", "does not count"),
-        ("has some of the answer, or has it unclear or hidden", "counts as evidence"),
+        ("same topic, but no answer", "not evidence"),
+        ("part of the answer, or an unclear answer", "counts as evidence"),
     ]
     project = Project.read(folder)
     for one in project.candidates["q1"]:

@@ -279,8 +279,8 @@ def test_two_tabs_undo_notes_and_clicks(project: Project) -> None:
     with served(AnnotationSession(project.folder, "ann")) as port, browser() as context:
         page = opened(context, f"http://127.0.0.1:{port}/")
         first = shown(page)
-        page.get_by_role("button", name="answers in part").click()
-        page.get_by_text("Saved: 2 answers in part").wait_for()
+        page.get_by_role("button", name="partial answer").click()
+        page.get_by_text("Saved: 2 partial answer").wait_for()
         assert shown(page) != first
         other = opened(context, f"http://127.0.0.1:{port}/")
         counted(other, "1 of 6")
@@ -293,7 +293,7 @@ def test_two_tabs_undo_notes_and_clicks(project: Project) -> None:
         press(page, "u")
         assert sorted(grades(project, "ann").values()) == [1, 2]
         page.keyboard.press("ArrowLeft")
-        page.get_by_role("button", name="answers in part", pressed=True).wait_for()
+        page.get_by_role("button", name="partial answer", pressed=True).wait_for()
         assert shown(page) == first
         page.keyboard.press("e")
         page.keyboard.type("3 is too much, 0 too little")
@@ -369,7 +369,7 @@ def test_a_phone_has_everything_in_reach(project: Project, scheme: str) -> None:
     ):
         for _ in range(5):
             assert amiss(page) == []
-            for name in ("not relevant", "answers in part"):
+            for name in ("not relevant", "partial answer"):
                 button = page.get_by_role("button", name=name)
                 assert button.is_visible()
                 assert button.bounding_box()["y"] < 900

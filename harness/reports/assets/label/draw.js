@@ -1,7 +1,7 @@
-// Draws the view that the server sends.
+// Draws the view from the server.
 
-import { count } from "../shared/numbers.js";
-import { el, facts, find } from "../shared/page.js";
+import { count, many } from "../shared/numbers.js";
+import { el, find } from "../shared/page.js";
 import {
   can,
   giveAbility,
@@ -30,8 +30,9 @@ export function draw(view) {
   find("bar").max = Math.max(view.total, 1);
   find("bar").value = view.done;
   const left = view.total - view.done;
-  find("count").textContent = `${count(view.done)} of ${count(view.total)} · ${count(left)} left`;
-  for (const id of ["ask", "document", "bottom"]) find(id).hidden = !view.total;
+  find("count").textContent =
+    `${count(view.done)} of ${count(view.total)} · ${count(left)} left${timeLeft(view, left)}`;
+  for (const id of ["ask", "choices", "document", "bottom"]) find(id).hidden = !view.total;
   if (!left) finished(view);
   if (!view.total) return;
   history.replaceState(null, "", `#${new URLSearchParams(view.item)}`);
@@ -54,12 +55,25 @@ export function draw(view) {
   if (moved) scrollTo(0, 0);
 }
 
+const PACE = 5; // judgements from which on the remaining time is estimated
+
+/** The remaining time at the median pace of this visit; empty before the first few judgements. */
+function timeLeft(view, left) {
+  const { paces } = state;
+  if (view.done > state.done && state.since)
+    paces.push((Date.now() - state.since) / (view.done - state.done));
+  if (view.done !== state.done) state.since = Date.now();
+  state.done = view.done;
+  if (paces.length < PACE || !left) return "";
+  return ` · about ${many(Math.max(1, Math.round((paces.toSorted((a, b) => a - b)[paces.length >> 1] * left) / 60_000)), "minute")}`;
+}
+
 function finished(view) {
   const words = view.total
     ? resolving
       ? "Every conflict is resolved."
-      : "Everything is judged. You can go back and change what you like."
-    : "No conflict is left.";
+      : "Everything is judged. You can still go back and change judgements."
+    : "No conflicts left.";
   tell(words, false, "", "");
   find("alert").classList.add("good");
   const next = resolving ? info.next_command : `harness label status ${info.folder}`;
@@ -72,27 +86,27 @@ function drawChoices(view) {
   if (can("ability"))
     for (const { key, name, meaning } of info.abilities)
       parts.push(
-        press(key, name, () => giveAbility(name), {
-          class: "choice",
-          title: meaning,
-          "aria-pressed": String(view.ability === name),
-        }),
+        press(
+          key,
+          name === view.given_ability ? `${name} (given)` : name,
+          () => giveAbility(name),
+          {
+            class: "choice",
+            title: meaning,
+            "aria-pressed": String(view.ability === name),
+          },
+        ),
       );
-  if (view.given_ability) {
-    const words = `ability given: ${view.given_ability}`;
-    const other = view.ability && view.ability !== view.given_ability;
-    parts.push(el("span", { class: "note" }, other ? `${words}, changed here` : words));
-  }
   if (can("unanswerable")) {
     parts.push(
-      press("n", "Cannot be answered", () => giveUnanswerable(true), {
+      press("n", "Unanswerable", () => giveUnanswerable(true), {
         class: resolving ? "choice" : "choice apart",
         "aria-pressed": String(view.unanswerable === true),
       }),
     );
     if (resolving || !view.item.document || view.unanswerable === false)
       parts.push(
-        press("y", "Can be answered", () => giveUnanswerable(false), {
+        press("y", "Answerable", () => giveUnanswerable(false), {
           class: "choice",
           "aria-pressed": String(view.unanswerable === false),
         }),
@@ -102,7 +116,7 @@ function drawChoices(view) {
     parts.push(
       press("r", "Reject", () => reject(true), {
         class: "choice",
-        title: "no usable question: left out of the dataset",
+        title: "not a usable question; excluded from the dataset",
         "aria-pressed": String(view.rejected === true),
       }),
     );
@@ -154,26 +168,46 @@ function drawVotes(view) {
 }
 
 function textOf(document) {
+  const about = [
+    document.timestamp,
+    document.speaker,
+    document.session && `session ${document.session}`,
+  ].filter(Boolean);
   return [
-    document.title ? el("h2", {}, document.title) : "",
-    facts([
-      ["time", document.timestamp],
-      ["speaker", document.speaker],
-      ["session", document.session],
-    ]),
-    el("p", { class: "body" }, document.text),
-  ].filter((part) => part && (part.className !== "facts" || part.childNodes.length));
+    document.title ? el("h2", {}, marked(document.title)) : "",
+    about.length ? el("p", { class: "note" }, about.join(" · ")) : "",
+    el("p", { class: "body" }, marked(document.text)),
+  ].filter(Boolean);
 }
 
-/** Neighbours in the session, greyed and a line each until they are opened; not to be judged. */
+/** Turns of the session around the document, one line each until opened; they are not judged. */
 const contextTurns = (where, turns) =>
   turns.map((one) =>
     el(
       "details",
       { class: `context note ${where}` },
-      el("summary", {}, [one.timestamp, one.speaker].filter(Boolean).join(" · "), " ", one.text),
+      el("summary", {}, one.speaker ? `${one.speaker}: ` : "", one.text),
     ),
   );
+
+const COMMON = new Set(
+  "about after also been before could does from have into just more much only over said should some than that their them then there these they this were what when where which while will with would your".split(
+    " ",
+  ),
+);
+
+/** A text with the words of the query marked, also with a short ending. */
+function marked(text) {
+  const words = (state.view.text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).filter(
+    (word) => word.length > 3 && !COMMON.has(word),
+  );
+  if (!words.length) return [text];
+  const stems = words.map((word) => word.replace(/(?:ing|ed|es|s)$/u, ""));
+  const pattern = `(?<![\\p{L}\\p{N}])((?:${stems.join("|")})\\p{L}{0,3})(?![\\p{L}\\p{N}])`;
+  return text
+    .split(new RegExp(pattern, "giu"))
+    .map((part, at) => (at % 2 ? el("mark", {}, part) : part));
+}
 
 function drawDocument(view) {
   const box = find("document");
@@ -202,7 +236,7 @@ function drawDocument(view) {
       ...textOf(view.document),
       ...contextTurns("after", view.context.after),
     );
-  else parts.push(el("p", {}, "No system found a document for this query. Can it be answered?"));
+  else parts.push(el("p", {}, "No system returned a document for this query. Can it be answered?"));
   if (view.note) parts.push(el("p", { class: "note own-note" }, `Note: ${view.note}`));
   box.replaceChildren(...parts);
 }
@@ -236,24 +270,24 @@ function drawMoves(view) {
 
 export function drawHelp() {
   const answerable = resolving
-    ? ["n y", "the query cannot, or can, be answered"]
-    : ["n", "the query cannot be answered from the documents; the next query follows"];
+    ? ["n y", "the query cannot be answered, or can be answered"]
+    : ["n", "the query cannot be answered from the documents; go to the next query"];
   const keys = info.grades.map((one) => one.grade).join(" ");
   const rows = [
-    [keys, `the grade of this ${info.target}; the next one follows`],
+    [keys, `grade this ${info.target} and go to the next`],
     ...info.abilities.map((one) => [one.key, `${one.name}: ${one.meaning}`]),
     ...(target() === "Answer" ? [] : [answerable]),
-    ...(resolving ? [["r y", "the query is rejected, or kept"]] : []),
-    ["← → Backspace", "back and on, without a judgement"],
-    ["s", "skip: the next one that is left; it comes again at the end"],
-    ["u", "undo the newest judgement; again for the one before"],
+    ...(resolving ? [["r y", "reject or keep the query"]] : []),
+    ["← →", "previous and next, without a judgement"],
+    ["s", "skip to the next unjudged one"],
+    ["u", "undo the newest judgement; repeatable"],
     ...(resolving || target() === "Answer"
       ? []
       : [
-          ["r", "reject: no usable question, left out of the dataset; the next query follows"],
-          ["w", "reword a generated query that nobody has judged yet"],
+          ["r", "reject the query (not a usable question); go to the next query"],
+          ["w", "reword a generated query without judgements"],
         ]),
-    ...(resolving ? [] : [["e", "a note"]]),
+    ...(resolving ? [] : [["e", "write a note"]]),
   ];
   const grades = info.grades.map((one) => [
     one.grade,
@@ -270,8 +304,8 @@ export function drawHelp() {
       (target() === "Answer"
         ? ""
         : `A grade of ${info.relevance_level} or more counts as evidence. `) +
-        "Every judgement is on the disk before the next one is shown: the page can be closed at " +
-        "any time.",
+        "Every judgement is saved before the next document appears; you can close the page at any " +
+        "time.",
     ),
     el("form", { method: "dialog" }, el("button", {}, "Close")),
   );

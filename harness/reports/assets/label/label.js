@@ -1,4 +1,4 @@
-// Shows one item and sends every key press; advances when the server says that it is on the disk.
+// Shows one item and sends every key press; advances when the server has saved it.
 
 import { el, find, load, themeSwitch } from "../shared/page.js";
 import { draw, drawHelp } from "./draw.js";
@@ -7,7 +7,15 @@ export const info = await load();
 const { session } = info;
 export const resolving = session.mode === "adjudicate";
 const storageKey = `label:${session.project}:${session.annotator}:${session.mode}`;
-export const state = { view: null, busy: false, waiting: null, lost: false };
+export const state = {
+  view: null,
+  busy: false,
+  waiting: null,
+  lost: false,
+  paces: [],
+  since: 0,
+  done: 0,
+};
 
 const grade = (value) => info.grades.find((one) => one.grade === value);
 export const valueName = (value) =>
@@ -22,7 +30,7 @@ export const can = (choice) => state.view.choices?.includes(choice);
 
 // -- talking to the server ------------------------------------------------------------------------
 
-/** The view of an item; null where the server does not answer. */
+/** The view of an item; null if the server does not answer. */
 async function ask(item) {
   try {
     const answer = await fetch(`view?${new URLSearchParams(item ?? {})}`);
@@ -34,7 +42,7 @@ async function ask(item) {
   return null;
 }
 
-/** Sends an annotation until it is on the disk; the browser stores it meanwhile. */
+/** Sends an annotation until it is saved; the browser stores it meanwhile. */
 async function send(body, words) {
   if (state.busy) return;
   state.busy = true;
@@ -86,8 +94,8 @@ function lost(why) {
       false,
       state.waiting
         ? `Your last judgement${state.waiting.words ? ` (${state.waiting.words})` : ""} is stored in ` +
-            "this browser and is sent again every second. Everything before it is on the disk."
-        : "Every judgement so far is on the disk. The page goes on as soon as it answers.",
+            "this browser and is sent again every second. All earlier judgements are saved."
+        : "All judgements are saved. The page continues when the server answers.",
       why ? "" : command,
     );
   }
@@ -120,7 +128,7 @@ export function tell(words, reload, more, command) {
   box.replaceChildren(
     el("p", {}, words.trim()),
     more ? el("p", {}, more) : "",
-    command ? el("p", {}, "Start it again with ", el("code", {}, command)) : "",
+    command ? el("p", {}, "Start it with ", el("code", {}, command)) : "",
     reload
       ? el("button", { type: "button", on: { click: () => location.reload() } }, "Reload")
       : "",
@@ -149,19 +157,15 @@ export function giveAbility(name) {
   annotate({ ability: same ? null : name }, words, resolving);
 }
 
-/** n and y; the same key takes an annotator's own mark back. */
+/** n and y; the same key again removes an annotator's own mark. */
 export function giveUnanswerable(value) {
   if (!can("unanswerable")) return;
   if (!value && !resolving && state.view.item.document && state.view.unanswerable === null) return;
   const same = !resolving && state.view.unanswerable === value;
-  annotate(
-    { unanswerable: same ? null : value },
-    same ? "mark taken back" : valueName(value),
-    !same,
-  );
+  annotate({ unanswerable: same ? null : value }, same ? "mark removed" : valueName(value), !same);
 }
 
-/** r; again takes an annotator's own back. An adjudicator keeps the query with y. */
+/** r; again removes an annotator's own. An adjudicator keeps the query with y. */
 export function reject(value) {
   if (!can("rejected")) return;
   const same = !resolving && state.view.rejected === true;
@@ -182,22 +186,23 @@ export async function goTo(item) {
 
 export function undo() {
   if (!state.busy && !state.waiting && state.view.can_undo)
-    send({ item: state.view.item, undo: true }, "taken back");
+    send({ item: state.view.item, undo: true }, "undone");
 }
 
 export function openNote() {
   if (can("note"))
-    openField("note", "Note, for yourself and the adjudicator", state.view.note ?? "");
+    openField("note", "Note for yourself and the adjudicator", state.view.note ?? "");
 }
 
 export function openText() {
-  if (state.view.can_reword) openField("text", "The query, for all annotators", state.view.text);
+  if (state.view.can_reword)
+    openField("text", "Text of the query, for all annotators", state.view.text);
 }
 
 function openField(field, label, value) {
   state.field = field;
   find("note-place").hidden = false;
-  find("note-label").textContent = `${label} (Enter saves, Escape leaves it)`;
+  find("note-label").textContent = `${label} (Enter: save, Escape: cancel)`;
   find("note").value = value;
   find("note").focus();
 }
@@ -242,7 +247,7 @@ document.addEventListener("keydown", (event) => {
     }
     return;
   }
-  // A key held down is one judgement, not a row of them.
+  // A key that is held down is one judgement.
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || find("help").open) return;
   const act = KEYS.get(event.key) ?? KEYS.get(event.key.toLowerCase());
   if (act && state.view?.total) {
@@ -270,7 +275,7 @@ export function press(key, words, act, attributes = {}) {
 
 find("theme-place").append(themeSwitch());
 find("eyebrow").textContent =
-  `${resolving ? "Resolving conflicts in" : "Labelling"} ${info.name} as ${session.annotator}`;
+  `${resolving ? "Conflicts" : "Labelling"} · project ${info.name} · annotator ${session.annotator}`;
 drawHelp();
 addEventListener("visibilitychange", () => {
   if (!document.hidden && state.view && !state.busy && !state.waiting && find("note-place").hidden)
@@ -282,5 +287,5 @@ const first = await ask(Object.fromEntries(new URLSearchParams(location.hash.sli
 if (first) draw(first);
 else find("main").hidden = false;
 if (unsent) {
-  await send(JSON.parse(unsent), "what was waiting in this browser");
+  await send(JSON.parse(unsent), "the judgement stored in this browser");
 }
