@@ -131,6 +131,7 @@ class WorkerState:
     indexing: bool = False
     timed_out: list[CallThread] = field(default_factory=list)  # threads of calls that timed out
     chain: int | None = None  # chain ingested up to the time of `haystack`
+    report_timeout: float | None = None  # seconds of a call of `report`
     blinded: BlindedCorpus = field(init=False)
 
     @property
@@ -139,13 +140,20 @@ class WorkerState:
         return self.call.stuck or any(one.stuck for one in self.timed_out)
 
     def add_report(self, result: WorkResult) -> None:
-        """Adds the retriever's report to the result; waits briefly only if a call is stuck."""
+        """Adds the retriever's report to the result; waits briefly only if a call is stuck.
+
+        A report that takes too long is an error in its place.
+        """
         report = getattr(self.retriever, "report", None)
         if not callable(report):
             return
         asked = partial(plain_report, report)
         if not self.stuck:
-            self.add_values(self.call(asked), result)
+            try:
+                said = self.call(asked, self.report_timeout)
+            except CallTimeoutError as error:
+                said = {"error": f"report: {error}"}
+            self.add_values(said, result)
             return
         from harness.runs.timeouts import CallThread
 

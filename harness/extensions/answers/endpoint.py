@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from threading import Lock, local
+from threading import Lock
 from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit
 
 from harness.errors import UsageError
 from harness.io.masking import from_environment, refuse_address
-from harness.retrievers.timing import current
+from harness.retrievers.timing import Clock, current
 
 OPENAI = "https://api.openai.com/v1"
+
+_refused: ContextVar[tuple[Clock, float] | None] = ContextVar("refused", default=None)
+"""The clock and the time of the last response with status 429, in a thread or an async task."""
 
 
 @dataclass
@@ -30,7 +34,6 @@ class Meter:
     without_usage: int = 0  # responses without `usage`
     models: dict[str, dict[str, int]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
-    _refused: local = field(default_factory=local, repr=False)
 
     def report(self) -> dict[str, object]:
         """Returns the counts, in total and by model; includes `calls_without_usage` only if some
@@ -58,9 +61,14 @@ class Meter:
 
         The time since a response with status 429 is not the system's own.
         """
-        refused, self._refused.at = getattr(self._refused, "at", None), None
-        if refused is not None:
-            current().exclude(perf_counter() - refused)
+        refused = _refused.get()
+        _refused.set(None)
+        if refused is not None and refused[0] is current():
+            refused[0].exclude_since(refused[1])
+
+    async def sent_async(self, request: Any) -> None:
+        """Request hook of an asynchronous client."""
+        self.sent(request)
 
     async def seen_async(self, response: Any) -> None:
         """Response hook of an asynchronous client."""
@@ -69,7 +77,7 @@ class Meter:
 
     def _count(self, response: Any) -> None:
         if response.status_code == 429:
-            self._refused.at = perf_counter()
+            _refused.set((current(), perf_counter()))
         if not response.is_success:
             return  # retried or raised by the client
         try:
@@ -176,7 +184,9 @@ class Endpoint:
         """Creates an `openai.AsyncOpenAI` that counts its use."""
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-        http = DefaultAsyncHttpxClient(event_hooks={"response": [self.meter.seen_async]})
+        http = DefaultAsyncHttpxClient(
+            event_hooks={"request": [self.meter.sent_async], "response": [self.meter.seen_async]}
+        )
         return AsyncOpenAI(http_client=http, **self._settings())
 
     def _settings(self) -> dict[str, object]:

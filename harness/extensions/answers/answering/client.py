@@ -40,6 +40,8 @@ from harness.runs.usage import BudgetExceededError, Prices
 _log = logging.getLogger(__name__)
 
 _RETRIED = frozenset({408, 409, 425, 500, 502, 503, 504, 529})
+_MAYBE_PROCESSED = frozenset({500, 502, 504})
+"""Status codes of failures after which a call may have been processed, and billed."""
 _REJECTED = frozenset({400, 413, 422})
 """Status codes of rejected calls: content filter, or prompt too long."""
 
@@ -237,9 +239,10 @@ class ModelClient:
             prompt, completion = reply.prompt_tokens, reply.completion_tokens
             if prompt is not None and completion is not None:
                 cost = self._cost(prompt, completion) or 0.0
-        except openai.APIStatusError:
-            cost = 0.0
-            self._sent[key] -= 1
+        except openai.APIStatusError as error:
+            if error.status_code not in _MAYBE_PROCESSED:
+                cost = 0.0
+                self._sent[key] -= 1
             raise
         finally:
             self._budget.settle(reserved, cost)

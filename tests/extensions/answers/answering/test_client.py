@@ -81,6 +81,25 @@ def test_a_bad_moment_is_passed_over(tmp_path: Path, failure: Failure) -> None:
         assert len(set(endpoint.bills)) == 1
 
 
+@pytest.mark.parametrize(("status", "sent"), [(500, 2), (502, 2), (503, 1), (504, 2)])
+def test_a_call_that_the_server_may_have_processed_counts_as_sent(
+    tmp_path: Path, status: int, sent: int
+) -> None:
+    prices = {MODEL: {"prompt_tokens": 1e6, "completion_tokens": 1e6}}  # a dollar a token
+    with OpenAIEndpoint(_echo) as endpoint:
+        client = _client(endpoint, tmp_path, prices=prices, max_usd=1000.0)
+        [plain] = client.complete([_call("a")])
+        spent = client.usage().usd
+        endpoint.fail(CHAT, Failure(status))
+        [found] = client.complete([_call("b")])
+        assert (plain.sent, found.sent) == (1, sent)
+        assert spent is not None
+        usd = client.usage().usd
+        assert usd is not None
+        assert (usd > 2 * spent) == (sent == 2)
+        client.close()
+
+
 def test_what_does_not_work_is_an_error_in_a_line_and_the_rest_is_kept(tmp_path: Path) -> None:
     with OpenAIEndpoint(_echo) as endpoint:
         client = _client(endpoint, tmp_path, retries=0, concurrency=1)
