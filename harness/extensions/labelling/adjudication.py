@@ -34,7 +34,7 @@ class Adjudication(JudgingSession):
         if not self._conflicts:
             n = len(self.project.annotators())
             raise UsageError(
-                f"{folder}: no conflict to resolve; "
+                f"{folder}: no conflicts; "
                 + ("only one annotator has judged" if n == 1 else f"{n} annotators have judged")
             )
 

@@ -55,8 +55,7 @@ def start_with_answers(
     old = Project.new(folder) if new else Project.read(folder)
     if not new and old.settings.answers != judged:
         raise UsageError(
-            f"{folder}: was not created with these answers as they are now; name another folder "
-            "with --out"
+            f"{folder}: was created with other answers; name another folder with --out"
         )
     if not new and seed not in (None, old.settings.seed):
         raise UsageError(
@@ -70,7 +69,7 @@ def start_with_answers(
     texts = [_texts(one) for one in answers]
     ids = sorted(set.intersection(*(set(one) for one in texts)))
     if not ids:
-        raise UsageError("no question was asked in all of these folders")
+        raise UsageError("these folders have no question in common")
     # The questions of a smaller sample come first.
     order = np.random.default_rng(number).permutation(len(ids)).tolist()
     drawn = [ids[at] for at in order[: max(wanted, len(old.queries))]]
@@ -118,9 +117,7 @@ def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, Hum
     """
     project = Project.read(folder)
     if _judged_answers(answers) not in project.settings.answers:
-        raise UsageError(
-            f"{folder}: people judged there, but not the answers of {answers.path} as they are now"
-        )
+        raise UsageError(f"{folder}: contains judgements of other answers than {answers.path}")
     agreed = read_consensus(project)
     sampled = {query: texts for query, texts in _rows(answers).items() if query in project.query}
     pair_of = {
@@ -135,7 +132,7 @@ def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, Hum
         if pair in agreed.grades
     }
     if pair_of and not labels:
-        raise UsageError(f"{folder}: nobody judged an answer yet, or all are in conflict")
+        raise UsageError(f"{folder}: no answer is judged without conflict yet")
     judged = {*agreed.grades, *((one.query, one.document) for one in agreed.open)}
     if judged.issuperset(pair_of.values()):
         all_answers = ((query, repeat) for query, texts in sampled.items() for repeat, _ in texts)

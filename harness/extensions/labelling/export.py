@@ -68,13 +68,13 @@ def export(
     project = Project.read(folder)
     if project.scale.target == "answer":
         raise UsageError(
-            f"{folder}: contains judgements of answers, which are not a dataset; use them with "
+            f"{folder}: judgements of answers cannot be exported; use them with "
             f"`{project.scale.final_command(folder)}`"
         )
     out = folder / "dataset" if out is None else out
     others = out.is_file() or (out.is_dir() and any(out.iterdir()))
     if others and not (out / "labelling.json").is_file():
-        raise UsageError(f"--out {out}: contains something else; name a new folder")
+        raise UsageError(f"--out {out}: contains other files; name a new folder")
     annotators = project.annotations()
     merged = read_consensus(project, annotators)
     if merged.open and conflicts == "refuse":
@@ -143,8 +143,8 @@ def _collect(
         exported |= {query for query, _ in agreed.grades}
     if not exported:
         raise UsageError(
-            f"{project.folder}: no query is finished, so there is nothing to export yet; judge on "
-            f"with `harness label open {project.folder}`, or export what there is with --unfinished"
+            f"{project.folder}: no query is finished; continue with `harness label open "
+            f"{project.folder}`, or export unfinished queries with --unfinished"
         )
     records = [query for query in project.queries if query.id in exported]
     some_split = any(query.split for query in records)
@@ -220,8 +220,8 @@ def _write(folder: Path, project: Project, queries: Sequence[LabelQuery], qrels:
         ]
         if not lines:
             raise UsageError(
-                f"{project.folder}: no document of the finished queries was judged, so there "
-                "is nothing to export; --unfinished exports what there is"
+                f"{project.folder}: the finished queries have no judgements; export unfinished "
+                "queries with --unfinished"
             )
         write_bytes(folder / "qrels.jsonl", encode_lines(lines))
 
@@ -233,7 +233,7 @@ def _tsv(queries: Sequence[str], qrels: Qrels) -> bytes:
             for id_ in (query, document):
                 if "\t" in id_ or "\n" in id_:
                     raise UsageError(
-                        f"the id {id_!r} contains a tab or a line end, which qrels cannot carry"
+                        f"the id {id_!r} contains a tab or a line end, which qrels cannot contain"
                     )
             rows.append(f"{query}\t{document}\t{grade}")
     return ("\n".join(rows) + "\n").encode()

@@ -85,7 +85,7 @@ def export_tasks(folder: Path, out: Path) -> int:
     """
     project = Project.read(folder)
     if out.exists() and not (out / TASKS).is_file() and (out.is_file() or any(out.iterdir())):
-        raise UsageError(f"--out {out}: contains something else; name a new folder")
+        raise UsageError(f"--out {out}: contains other files; name a new folder")
     tasks = [
         {"id": number, "data": _data(project, item), "annotations": []}
         for number, item in enumerate(worklist(project, "", Annotations(), ()), 1)
@@ -140,7 +140,7 @@ def config(scale: Scale) -> str:
         abilities = {str(one): f"{one}: {meaning}" for one, meaning in ABILITIES.values()}
         controls += [
             _choices("unanswerable", "query", "Can it be answered?", answerable),
-            _choices("rejected", "query", "Is it no usable question?", rejected),
+            _choices("rejected", "query", "Is the question unusable?", rejected),
             _choices("ability", "query", "What does the query ask for?", abilities),
         ]
     parts = [
@@ -168,7 +168,7 @@ def _choices(name: str, target: str, title: str, values: dict[str, str]) -> str:
 def _data(project: Project, item: Item) -> TaskData:
     query = project.query[item.query]
     asked_at = format_time(query.timestamp)
-    document = "No system found a document for this query. Can it be answered?"
+    document = "No system returned a document for this query. Can it be answered?"
     if item.document is not None:
         document = _text(document_view(project.document(item.query, item.document)))
     around = context(project, item.query, item.document)
@@ -220,6 +220,6 @@ def _name_of(annotation: StudioAnnotation, where: str) -> str:
     if isinstance(by, int):
         return f"user-{by}"
     if by is None or not isinstance(email := by.get("email", by.get("id")), str | int):
-        raise UsageError(f"{where}: does not say who completed it; use --annotator NAME")
+        raise UsageError(f"{where}: has no annotator; use --annotator NAME")
     name = f"user-{email}" if isinstance(email, int) else email.partition("@")[0]
     return annotator_name(re.sub(r"[^\w.\-]", "-", name))

@@ -93,7 +93,7 @@ def _judge(session: JudgingSession, own: SessionId, body: object) -> Response:
     session.refresh()
     item = request.item if request.item is not None and session.has(request.item) else None
     if item is not None and request.text not in (None, session.project.query[item.query].text):
-        raise UsageError("the query was reworded meanwhile, so this was not saved; reload the page")
+        raise UsageError("not saved: the query was reworded meanwhile; reload the page")
     try:
         if request.reworded is not None and item and isinstance(session, AnnotationSession):
             session.reword(item.query, request.reworded)

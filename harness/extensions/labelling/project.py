@@ -245,7 +245,7 @@ class Candidate(Record):
 CONSTRUCTION: Literal["construction"] = "construction"
 """The name of the log of grades by construction; annotators cannot use it."""
 
-REMEDY = "correct it by hand, or get the folder again from a good copy"
+REMEDY = "correct it, or restore the folder from a copy"
 
 _NAME = re.compile(r"\w[\w.\-]{0,63}")
 _SessionKey = tuple[tuple[str, ...], str]
@@ -423,8 +423,8 @@ def annotator_name(name: str) -> str:
     """Returns the name. Raises UsageError for an invalid one."""
     if not _NAME.fullmatch(name) or name == CONSTRUCTION:
         raise UsageError(
-            f"--annotator {name!r}: a name is letters, digits, dots, hyphens and underscores, and "
-            f"not {CONSTRUCTION!r}"
+            f"--annotator {name!r}: use letters, digits, dots, hyphens and underscores, and not "
+            f"{CONSTRUCTION!r}"
         )
     return name
 
@@ -437,7 +437,7 @@ def read_lines(path: Path, kind: type[R]) -> list[R]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file; the project is not whole") from None
+        raise UsageError(f"{path}: this file of the project is missing") from None
     return [
         _decode_line(line, kind, f"{path}, line {number}")
         for number, line in enumerate(data.split(b"\n"), 1)

@@ -45,15 +45,17 @@ def _head(found: StatusReport) -> str:
     if found.without_candidates:
         lines.append(f"{found.without_candidates} queries have no candidate")
     if found.overlap < 1:
-        lines.append(f"{found.shared_queries} of the queries are judged by everybody")
+        lines.append(f"{found.shared_queries} queries are judged by every annotator")
     if found.unreviewed:
-        lines.append(f"{found.unreviewed} generated queries are unreviewed: nobody has judged them")
+        lines.append(
+            f"{found.unreviewed} generated queries are unreviewed (not judged by a person)"
+        )
     return "\n".join(lines)
 
 
 def _annotators(found: StatusReport) -> str:
     if not found.annotators:
-        return "nobody has judged yet"
+        return "no judgements yet"
     rows = [
         [
             one.name,
@@ -66,7 +68,7 @@ def _annotators(found: StatusReport) -> str:
         ]
         for one in found.annotators
     ]
-    marks = ["cannot be answered", "rejected", "abilities"]
+    marks = ["unanswerable", "rejected", "abilities"]
     headers = ["annotator", "grades", "left", "queries done", *marks]
     if found.target == "answer":
         rows, headers = [row[:4] for row in rows], [*headers[:3], "questions done"]
@@ -75,11 +77,11 @@ def _annotators(found: StatusReport) -> str:
 
 def _agreement(found: StatusReport) -> str:
     if not found.agreement:
-        return "agreement: not measurable, as fewer than two annotators have judged"
+        return "agreement: not measurable, fewer than two annotators"
     table = _agreement_table(found.agreement, style="simple")
     return (
-        f"{table}\nn is what two annotators or more judged. For grades look at alpha, ordinal: "
-        "from 0.80 on it is\ncalled reliable, from 0.667 on tentative (Krippendorff, 2004)"
+        f"{table}\nn: judged by two or more annotators. Alpha (ordinal) of grades: reliable from "
+        "0.80, tentative from\n0.667 (Krippendorff, 2004)"
     )
 
 
@@ -113,11 +115,11 @@ def _conflicts(found: StatusReport) -> str:
 def _progress(found: StatusReport) -> str:
     done = found.progress
     n = done.unanswerable_unconfirmed
-    given = f" ({n} as given, judged by nobody)" if n else ""
+    given = f" ({n} by the query file only)" if n else ""
     return (
-        f"queries: {done.scorable} finished with a relevant document, {done.without_relevant} "
-        f"finished without one,\n{done.unanswerable} cannot be answered{given}, {done.rejected} "
-        f"rejected, {done.unfinished} unfinished, or in conflict over whether they can be answered"
+        f"queries: finished={done.scorable}  without_relevant={done.without_relevant}  "
+        f"unanswerable={done.unanswerable}{given}  rejected={done.rejected}  "
+        f"unfinished={done.unfinished}"
     )
 
 
@@ -142,15 +144,15 @@ def _scores(found: StatusReport) -> str:
     headers = ["system", "n", metric, "95% interval", f"judged@{cutoff} of all"]
     lines = [grid(rows, [*headers, f"{clusters} for {wanted}"]), *_notes(scores)]
     if n := found.conflicts.grades:
-        lines.append(f"{n} open conflicts count as the lower grade here")
+        lines.append(f"{n} open conflicts count as the lower grade")
     if any(one.required is None for one in scores.systems):
-        lines.append(f"how many {clusters} {wanted} needs cannot be estimated yet")
+        lines.append(f"the {clusters} needed for {wanted} cannot be estimated yet")
     return "\n".join(lines)
 
 
 def _notes(scores: ScoreStatus) -> list[str]:
     if not scores.n:
-        return [f"{scores.metric}: no query is finished with a relevant document yet"]
+        return [f"{scores.metric}: no finished query with a relevant document yet"]
     methods = ", ".join(sorted({one.method for one in scores.systems if one.method}))
     notes = "; ".join(sorted({one.note for one in scores.systems if one.note}))
     approximate = f"; approximate: {notes}" if notes else ""
@@ -172,21 +174,21 @@ def _n(n: int, one: str, many: str = "") -> str:
 # -- README of an exported dataset -----------------------------------------------------------------
 
 _POLICIES = {
-    "lower": "the lower grade was taken, and a query that somebody marked as unanswerable is so",
-    "higher": "the higher grade was taken, and a query for which somebody found an answer has one",
+    "lower": "the lower grade counts, and a mark as unanswerable counts",
+    "higher": "the higher grade counts, and a mark as unanswerable does not count",
 }
 
 _COUNTS = {
-    "unreviewed": "UNREVIEWED generated queries, with grades by construction and of no person",
-    "judged_by_two_or_more": "documents of a query that were judged by two or more",
+    "unreviewed": "UNREVIEWED generated queries, with grades by construction only",
+    "judged_by_two_or_more": "query-document pairs judged by two or more annotators",
     "without_relevant": "queries without a relevant document in the pool",
-    "unanswerable": "queries that cannot be answered (ability abstention)",
-    "unanswerable_unconfirmed": "of these as given or generated, judged by nobody",
-    "lowered_to_0": "grades of such queries that became 0",
-    "unfinished": "unfinished queries, whose unjudged documents count as not relevant",
+    "unanswerable": "unanswerable queries (ability abstention)",
+    "unanswerable_unconfirmed": "of these by the query file only",
+    "lowered_to_0": "grades of unanswerable queries that were set to 0",
+    "unfinished": "unfinished queries, exported; unjudged documents count as not relevant",
     "excluded": "unfinished queries, excluded",
-    "rejected": "queries that an annotator rejected, excluded",
-    "ability_unknown": "queries without an ability, which count as lookup",
+    "rejected": "rejected queries, excluded",
+    "ability_unknown": "queries without an ability, exported as lookup",
 }
 
 _README = """# {name}
@@ -199,8 +201,8 @@ _README = """# {name}
 
 {judged}
 
-Recall is of the relevant documents in the pool; nobody looked for others. A system that was not
-pooled may find documents that nobody judged: `judged@k` shows how many.
+Recall is relative to the pool. A system outside the pool may find unjudged documents: `judged@k` is
+the judged share of its ranking.
 
 ## Agreement
 
@@ -210,8 +212,7 @@ pooled may find documents that nobody judged: `judged@k` shows how many.
 
 {grades}
 
-Grades from {least} on count as evidence (TREC's Deep Learning track: from 2 on). Lower ones are
-exported as 0; the project's annotations keep them.
+Grades from {least} count as evidence (TREC Deep Learning: from 2). Lower grades are exported as 0.
 """
 
 
@@ -235,11 +236,11 @@ def readme(made: ExportManifest) -> str:
     judged = [
         f"pool: the top {pool.depth} of {systems}; seed {pool.seed}" if systems else "",
         "only one system was pooled, so the qrels favour it" if len(pool.systems) == 1 else "",
-        f"annotators: {people}; they saw no system, no rank, no judgement of another"
+        f"annotators: {people}; systems, ranks and other judgements were hidden"
         if people
         else "annotators: none",
-        f"conflicts: {conflicts.total}, of which {conflicts.resolved} resolved",
-        f"of the {conflicts.open} open ones {_POLICIES[conflicts.policy]}"
+        f"conflicts: {conflicts.total}, resolved: {conflicts.resolved}",
+        f"open conflicts: {conflicts.open}; {_POLICIES[conflicts.policy]}"
         if conflicts.open
         else "",
         f"queries by split: {splits}" if splits else "",
@@ -280,8 +281,8 @@ def render_generated(found: GenerateReport) -> str:
     parts = ", ".join(f"{name} {n}" for name, n in found.leakage.splits.queries.items())
     lines = [
         f"{found.queries} queries from {found.documents} documents in {found.folder}{new}",
-        f"splits: {parts}, by groups that share no document (the largest has {found.largest_group} "
-        "queries)",
+        f"splits: {parts}; queries that share a document are in one split (largest group: "
+        f"{found.largest_group} queries)",
         "the document of each query has grade 3 by construction until a person judges it",
         _proposals(found),
     ]
@@ -299,9 +300,9 @@ def render_generated(found: GenerateReport) -> str:
 
 def _proposals(found: GenerateReport) -> str:
     if not found.proposals:
-        return "proposed: nothing; no other document fits a query, or has most of a document's text"
+        return "proposed: no further documents"
     by = ", ".join(f"{n} by {why}" for why, n in sorted(found.proposals_by_reason.items()))
-    return f"proposed: {found.proposals} documents ({by}); none is relevant before a person says so"
+    return f"proposed: {found.proposals} documents to judge ({by})"
 
 
 def _usage(usage: EndpointUsage) -> Iterator[str]:
@@ -311,7 +312,7 @@ def _usage(usage: EndpointUsage) -> Iterator[str]:
         f"prompt and {usage.completion_tokens} completion tokens{cached}"
     )
     if usage.calls_without_usage:
-        yield f"  {usage.calls_without_usage} answers did not report their tokens"
+        yield f"  {usage.calls_without_usage} answers without token counts"
     for refusal in usage.refused[:3]:
         yield f"  refused: {refusal}"
 
@@ -319,13 +320,9 @@ def _usage(usage: EndpointUsage) -> Iterator[str]:
 def render_checks(leakage: LeakageReport) -> str:
     """Formats the checks as a table, with examples."""
     n = leakage.leaks
-    result = (
-        f"{n} leak{'' if n == 1 else 's'} found: quotes, answers, splits and public texts above"
-        if n
-        else "no leak was found in what was compared"
-    )
+    result = f"{n} leak{'' if n == 1 else 's'} found" if n else "no leak found"
     if not leakage.benchmarks:
-        result += "; no public benchmark was compared: --against NAME"
+        result += "; public benchmarks were not compared (--against NAME)"
     table = grid(list(_leakage_rows(leakage)), ["leakage", "what", "found", "of"])
     return "\n".join([table, *_leakage_notes(leakage), result])
 
@@ -333,11 +330,11 @@ def render_checks(leakage: LeakageReport) -> str:
 def _leakage_rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
     quotes, splits = leakage.quotes, leakage.splits
     mean = quotes.shared_words
-    what = f"queries with {quotes.min_run} words and more in a row of their document"
+    what = f"queries with {quotes.min_run} or more consecutive words of their document"
     yield ["quotes", what, quotes.quoting, f"{quotes.n} queries"]
     of = f"{quotes.with_answer_n} queries with an answer"
     yield ["", "queries with all content words of their answer", quotes.with_answer, of]
-    what, share = "share of a query's words that its document has, by rarity, mean", "-"
+    what, share = "mean share of a query's words in its document, weighted by rarity", "-"
     if mean is not None:
         share = f"{mean:.2f}"
     yield ["", what, share, f"{quotes.shared_words_n} queries"]
@@ -348,7 +345,7 @@ def _leakage_rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
     for at, one in enumerate(leakage.benchmarks):
         yield [
             "" if at else "public",
-            f"the same + nearly the same in {one.dataset}",
+            f"equal + nearly equal in {one.dataset}",
             f"{one.same_documents} + {one.similar_documents} documents, "
             f"{one.same_queries} + {one.similar_queries} queries",
             f"{one.dataset_documents} documents, {one.dataset_queries} queries",
@@ -360,12 +357,12 @@ def _leakage_notes(leakage: LeakageReport) -> Iterator[str]:
     mean = quotes.shared_words
     if mean is not None and mean >= 0.5:
         yield (
-            f"note: documents have {mean:.0%} of their queries' words, which favours retrievers "
-            "that match words, BM25 among them"
+            f"note: documents contain {mean:.0%} of their queries' words, which favours lexical "
+            "retrievers such as BM25"
         )
     for one in quotes.examples[:3]:
         yield f"note: {one.query} quotes: {one.quoted!r}"
     if examples := quotes.with_answer_examples[:3]:
-        yield f"note: with their answer: {', '.join(examples)}"
+        yield f"note: queries with their answer: {', '.join(examples)}"
     for same in splits.same_queries[:3]:
-        yield f"note: {' and '.join(same.ids)} ask the same, in two splits"
+        yield f"note: {' and '.join(same.ids)} have the same words and different splits"

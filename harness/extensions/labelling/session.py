@@ -313,8 +313,8 @@ class AnnotationSession(JudgingSession):
         self.refresh()
         if not self.items:
             raise UsageError(
-                f"{folder}: there is nothing to judge for {annotator}: every query is judged or "
-                "rejected by another annotator; see `harness label status`"
+                f"{folder}: nothing to judge for {annotator}: every query is judged or rejected by "
+                "another annotator; see `harness label status`"
             )
 
     def _open_log(self) -> AnnotationLog:
@@ -350,7 +350,7 @@ class AnnotationSession(JudgingSession):
         if candidates is None or line.document not in (None, *(one.document for one in candidates)):
             raise UsageError(f"not in the pool: query {line.query!r}, document {line.document!r}")
         if line.kind == "grade" and line.grade not in (None, *self.project.scale.meanings):
-            raise UsageError(f"{self.project.scale.target}: {line.grade} is not one of its grades")
+            raise UsageError(f"{line.grade} is not a grade of this project")
 
     def view(self, item: Item) -> ItemView:
         """Returns everything that is shown of an item; nothing of systems, ranks and others."""
@@ -392,7 +392,7 @@ class AnnotationSession(JudgingSession):
                 or leakage.fault_of_text(leakage.from_project(self.project), query, text)
             )
             if one.generated is None or why:
-                raise UsageError(f"the text of {query!r} stays: {why}")
+                raise UsageError(f"the text of {query!r} cannot be changed: {why}")
             first = one.generated.text or one.text
             origin = replace(one.generated, text=first, reworded_by=self.annotator)
             new = replace(one, text=text, generated=origin)
@@ -408,7 +408,7 @@ class AnnotationSession(JudgingSession):
         if any(one.ranks for one in self.project.candidates[query]):
             return "systems were pooled with it; reject the query"
         if any(query in one.queries for one in annotators):
-            return "somebody has judged it; reject the query, or take the judgements back"
+            return "it has judgements; reject the query, or undo the judgements"
         return ""
 
     def _choices(self, item: Item) -> list[Kind]:
@@ -428,8 +428,8 @@ class AnnotationSession(JudgingSession):
         if not n or not self.annotations.unanswerable.get(query):
             return ""
         return (
-            f"You marked this query as not to be answered, but gave {n} of its documents a grade "
-            f"of {least} or more, which counts as evidence. Take the mark back, or grade them 0."
+            f"You marked this query as unanswerable, but graded {n} of its documents {least} or "
+            "more, which counts as evidence. Remove the mark (n), or grade them 0."
         )
 
     def _pool_stamp(self) -> tuple[int, ...]:

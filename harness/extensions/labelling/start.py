@@ -59,12 +59,12 @@ class StartOptions:
         if not new and self.seed not in (None, settings.seed):
             raise UsageError(
                 f"--seed {self.seed}: {folder} was created with seed {settings.seed}, which fixes "
-                "every order there; leave it out, or name another folder with --out"
+                "all orders; remove --seed, or name another folder with --out"
             )
         if self.depth is not None and self.depth < settings.depth:
             raise UsageError(
-                f"--k {self.depth}: the pool of {folder} is {settings.depth} deep already, and a "
-                "pool never shrinks; leave it out, or name another folder with --out"
+                f"--k {self.depth}: the pool of {folder} already has depth {settings.depth} and "
+                "cannot shrink; remove --k, or name another folder with --out"
             )
 
 
@@ -116,9 +116,8 @@ def start(
         )
         if not new and level != settings.relevance_level and old.annotators():
             update.warnings.append(
-                f"grades count as evidence from {level} on, and counted from "
-                f"{settings.relevance_level} on when {', '.join(old.annotators())} judged: their "
-                "grades stay, and are read with the new level"
+                f"the relevance level changed from {settings.relevance_level} to {level} after "
+                f"{', '.join(old.annotators())} judged; their grades count by the new level"
             )
         update.added = Added(
             documents=len(project.documents) - len(old.documents),
@@ -157,21 +156,20 @@ def exclusive(folder: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     if folder.is_file():
-        raise UsageError(f"--out {folder}: is a file; name a folder")
+        raise UsageError(f"--out {folder}: this is a file; name a folder")
     marked = any((folder / name).is_file() for name in ("label.json", _LOCK))
     files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if not marked and (theirs := [name for name in files if not name.startswith(".")]):
         shown = ", ".join(theirs[:3]) + (", ..." if len(theirs) > 3 else "")
-        raise UsageError(
-            f"{folder}: is not a labelling project and is not empty ({shown}); name a new folder "
-            "with --out"
-        )
+        raise UsageError(f"{folder}: contains other files ({shown}); name a new folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / _LOCK)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise UsageError(f"{folder}: another `harness label` uses it; wait for it") from None
+        raise UsageError(
+            f"{folder}: in use by another `harness label`; wait until it ends"
+        ) from None
     try:
         yield
     finally:
@@ -196,8 +194,7 @@ def _pool(
     project.pool = project.with_copies()
     project.settings = replace(settings, systems=[one.record for one in pooled])
     update.warnings += [
-        f"{one.record.name} failed on {one.failed} queries, which have none of its documents in "
-        "the pool"
+        f"{one.record.name} failed on {one.failed} queries; the pool lacks its documents for them"
         for one in pooled
         if one.failed
     ]
@@ -207,14 +204,14 @@ def _warn_of_pool(project: Project, systems: Sequence[str], update: ProjectUpdat
     """Warns of a single system, and of queries without a candidate."""
     if len(systems) == 1:
         update.warnings.append(
-            f"only {systems[0]} is pooled: what it does not find is never judged, so the qrels "
-            "would favour it; add a system of another kind with --retriever"
+            f"only {systems[0]} is pooled, so the qrels favour it; add a different system with "
+            "--retriever"
         )
     bare = sum(not candidates for candidates in project.candidates.values())
     if bare:
         update.warnings.append(
-            f"no system found anything for {bare} of the {len(project.queries)} queries: they have "
-            "no candidate, and can only be marked as answerable or not"
+            f"{bare} of the {len(project.queries)} queries have no candidate; they can only be "
+            "marked as answerable or unanswerable"
         )
 
 
@@ -254,7 +251,7 @@ def _read_inputs(
     all_documents = merged_documents(old.documents, found, documents)
     given, repeated = _with_ids(read_queries(queries), old.queries)
     if repeated:
-        update.warnings.append(f"duplicate queries, of which one each is kept: {repeated}")
+        update.warnings.append(f"{repeated} duplicate queries are excluded")
     all_queries = _merged(old.queries, given, lambda one: (one.id,), f"{queries}: the query")
     _check_haystacks(all_documents, all_queries, queries)
     return all_documents, all_queries
@@ -284,9 +281,8 @@ def _merged(
         for name in ("text", "title", "haystack"):
             if (getattr(before, name, None) or "") != (getattr(record, name, None) or ""):
                 raise UsageError(
-                    f"{what} {record.id!r} has another {name} than in the project, so its "
-                    "annotations would be about something else; give the new one an id of its own, "
-                    "or name another folder with --out"
+                    f"{what} {record.id!r} has another {name} in the project, so its annotations "
+                    "would not apply; give it a new id, or name another folder with --out"
                 )
         merged[key(record)] = record
     return list(merged.values())
@@ -326,8 +322,8 @@ def _check_haystacks(
     if known and bare is not None and len(set(ids)) < len(ids):
         named = ", ".join(sorted(known)[:3]) + (", ..." if len(known) > 3 else "")
         raise UsageError(
-            f"{path}: the query {bare!r} names no haystack, but the documents are in several "
-            f"({named}) with the same ids in each; give every query its haystack"
+            f"{path}: the query {bare!r} has no haystack, but several haystacks ({named}) have "
+            "documents with the same ids; give every query a haystack"
         )
     for query in queries:
         if query.haystack and query.haystack not in known:

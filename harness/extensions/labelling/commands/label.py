@@ -245,7 +245,7 @@ def call_start(options: argparse.Namespace) -> int:
     systems = [system(text, options) for text in options.retriever]
     names = [one.name for one in systems]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UsageError(f"--retriever {twice} is given twice; a system is pooled once")
+        raise UsageError(f"--retriever {twice} is given twice; remove one")
     load_plugins(options)
     folder = Path(options.out).expanduser()
     choices = StartOptions(options.k, options.seed, options.overlap, options.relevance_level)
@@ -287,7 +287,7 @@ def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespa
     counts = [f"{n} {name}" for name in names if (n := getattr(added, name))]
     print(f"{folder} continues: {size}; added {', '.join(counts) or 'nothing'}", flush=True)
     if added.candidates:
-        print("queries with new candidates are open until these are judged", flush=True)
+        print("queries with new candidates are unfinished until these are judged", flush=True)
 
 
 def call_open(options: argparse.Namespace) -> int:
@@ -338,7 +338,7 @@ def _annotator(options: argparse.Namespace) -> str:
     from harness.extensions.labelling.project import annotator_name
 
     if options.pool_only:
-        refuse(options, "with --pool-only, which judges nothing", "port", "no_open", "annotator")
+        refuse(options, "with --pool-only, which serves no page", "port", "no_open", "annotator")
     check_port(options.port)
     return annotator_name(options.who if options.annotator is None else options.annotator)
 
@@ -356,7 +356,7 @@ def _serve(kind: Callable[[Path, str], JudgingSession], options: argparse.Namesp
         if options.json:
             print_json(PageAddress(address=address, annotator=who))
         elif not options.quiet:
-            print(f"{address} ({who}; Ctrl-C ends it, nothing is lost)", flush=True)
+            print(f"{address} (annotator {who}; Ctrl-C ends it)", flush=True)
         if not options.no_open and _has_display():
             import webbrowser
 
@@ -382,7 +382,7 @@ def system(text: str, options: argparse.Namespace) -> PooledSystem:
 
     name, *rest = _PARAMETERS.split(text.strip(), maxsplit=1)
     if not name:
-        raise UsageError(f"--retriever {text!r}: names no retriever; NAME or NAME:key=value")
+        raise UsageError(f"--retriever {text!r}: has no name; write NAME or NAME:key=value")
     params = parameters(_NEXT.split(rest[0])) if rest else {}
     spec = retriever_spec(options, name, params)
     return pooled_system(spec.name, spec.params, spec.plugins)
@@ -430,7 +430,7 @@ def call_export(options: argparse.Namespace) -> int:
     run = f"harness run --dataset labelled --source {out} --retriever bm25"
     run += split_option(made.splits)
     if counts.unfinished or counts.excluded:
-        run = f"harness label open {folder}, for what is not judged; or {run}"
+        run = f"harness label open {folder} to finish judging, or {run}"
     print(f"next: {run}")
     return 0
 
@@ -441,13 +441,13 @@ def _export_tasks(folder: Path, out: Path, options: argparse.Namespace) -> int:
     from harness.io.files import disk_errors
 
     if options.unfinished or options.conflicts != "refuse":
-        raise UsageError("--unfinished and --conflicts are of the dataset; leave them out")
+        raise UsageError("--unfinished and --conflicts need --format dataset; remove them")
     with disk_errors(out.parent, _REMEDY):
         n = export_tasks(folder, out)
     if options.json:
         print_json(TasksReport(folder=str(out), tasks=n))
     elif not options.quiet:
-        print(f"{out}: {n} tasks, config.xml; afterwards: harness label import FILE {folder}")
+        print(f"{out}: {n} tasks, config.xml; next: harness label import FILE {folder}")
     return 0
 
 
@@ -461,6 +461,6 @@ def call_import(options: argparse.Namespace) -> int:
         print_json(made)
     elif not options.quiet:
         counts = ", ".join(f"{n} of {name}" for name, n in made.added.items())
-        cancelled = f"; {made.cancelled} cancelled ones left out" if made.cancelled else ""
+        cancelled = f"; {made.cancelled} cancelled ones excluded" if made.cancelled else ""
         print(f"{folder}: new annotations: {counts or 'none'}{cancelled}")
     return 0

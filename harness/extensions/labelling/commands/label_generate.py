@@ -127,9 +127,9 @@ def call_generate(options: argparse.Namespace) -> int:
             raise UsageError(f"--{name.replace('_', '-')} must be 1 or more")
     if not options.model:
         asking = ("endpoint", "concurrency", "retries", "timeout", "max_usd", "prices")
-        refuse(options, "without --model, which names who is asked", *asking)
+        refuse(options, "without --model", *asking)
     elif options.template:
-        raise UsageError("queries come from --template or from a --model, not from both")
+        raise UsageError("use either --template or --model, not both")
     client = None
     if options.model:
         from harness.extensions.answers.answering.client import ModelClient
