@@ -593,7 +593,7 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     told = harness(*drawn, 80)
     assert (told.status, "labels-of-answers: 80 questions, 80 answers" in told.out) == (0, True)
     told = harness("judge", folder, "--human-labels", "labels-of-answers")
-    assert (told.status, "nobody judged an answer yet" in told.err) == (2, True)
+    assert (told.status, "no answer is judged without conflict yet" in told.err) == (2, True)
     first = set(Project.read(Path("labels-of-answers")).query)
     assert harness(*drawn, 120, "--quiet").status == 0
     project = Project.read(Path("labels-of-answers"))
@@ -629,10 +629,10 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     assert people.slices["all"].metrics["accuracy"].n == 119
 
     for words, said in (
-        (("label", "export", "labels-of-answers"), "are not a dataset"),
+        (("label", "export", "labels-of-answers"), "cannot be exported"),
         ((*drawn, 0), "--sample must be 1 or more"),
         ((*drawn, 9, "--seed", 4), "was created with seed 0"),
-        (("label", "answers", folder, folder, "--pool-only"), "was not created with these answers"),
+        (("label", "answers", folder, folder, "--pool-only"), "was created with other answers"),
         (
             ("judge", folder, "--human-labels", "labels-of-answers", "--model", "m"),
             "--model is of no",

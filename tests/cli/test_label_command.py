@@ -52,7 +52,7 @@ def test_from_documents_to_a_table(harness: Harness, sources: Any, tmp_path: Pat
     assert said.status == 0
     size = re.search(r"labels: 3 queries, (\d+) candidates from the top 2 of bm25, tfidf", said.out)
     assert size
-    assert "no system found anything for 1 of the 3 queries" in said.err
+    assert "1 of the 3 queries have no candidate" in said.err
     assert "labels continues" in (out := harness(*pool, "--pool-only").out)
     assert "added nothing" in out
     judge(tmp_path / "labels", "ann", 3)
@@ -125,11 +125,14 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
         (("start", "docs", "queries.txt"), "--retriever is missing"),
         (("start", "docs", "queries.txt", "--retriever", "bm52"), "did you mean"),
         (("start", "docs", "queries.txt", "--retriever", "bm25:k2=1"), "no parameter 'k2'"),
-        (("start", "docs", "queries.txt", "--retriever", ":k1=1"), "names no retriever"),
+        (("start", "docs", "queries.txt", "--retriever", ":k1=1"), "has no name"),
         (("start", "docs", "queries.txt", "--retriever", "bm25", "--k", "0"), "--k must be 1"),
         (("start", "docs", "queries.txt", "--retriever", "bm25", "--overlap", "2"), "--overlap"),
         (("start", "docs", "queries.txt", "--retriever", "bm25", "--overlap", "nan"), "--overlap"),
-        (("start", "docs", "queries.txt", "--retriever", "bm25", "--annotator", "a b"), "a name"),
+        (
+            ("start", "docs", "queries.txt", "--retriever", "bm25", "--annotator", "a b"),
+            "use letters",
+        ),
         (("start", "docs", "queries.txt", "--retriever", "bm25", "--out", "queries.txt"), "a file"),
         (
             ("start", "docs", "queries.txt", "--retriever", "bm25", "--pool-only", "--no-open"),
@@ -203,7 +206,7 @@ def test_a_folder_of_somebodys_own_is_never_made_a_project(
     ):
         said = harness("label", *command, "--out", "mine")
         assert (said.status, said.err.count("\n")) == (2, 1), command
-        assert "is not empty" in said.err
+        assert "contains other files" in said.err
         assert "new folder" in said.err
     assert "precious" in (tmp_path / "mine" / "documents.jsonl").read_text()
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["documents.jsonl"]

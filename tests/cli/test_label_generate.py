@@ -36,8 +36,8 @@ def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -
     said = harness(*made)
     assert said.status == 0, said.err
     assert "8 queries from 8 documents in set" in said.out
-    assert "proposed: 8 documents (8 by field)" in said.out
-    assert "no public benchmark was compared" in said.out
+    assert "proposed: 8 documents to judge (8 by field)" in said.out
+    assert "public benchmarks were not compared" in said.out
     assert "next: harness label open set" in said.out
 
     said = harness("label", "export", "set", "--out", "dataset")
@@ -54,9 +54,7 @@ def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -
     assert said.status == 0, said.err
     counts = json.loads((tmp_path / "dataset" / "labelling.json").read_text())["counts"]
     assert (counts["queries"], counts["unreviewed"], counts["rejected"]) == (7, 6, 1)
-    assert "UNREVIEWED generated queries, with grades by construction and of no person: 6" in (
-        said.out
-    )
+    assert "UNREVIEWED generated queries, with grades by construction only: 6" in (said.out)
     assert "next: harness label open set" in said.out
     said = harness("label", "export", "set", "--out", "dataset")
     assert "dataset: 1 queries, 2 judgements" in said.out
@@ -117,7 +115,7 @@ def test_check_finds_what_a_set_of_others_leaks(harness: Any, tmp_path: Path) ->
         (["generate", "docs", "--out", "x", "--split", "test=0.4"], "the shares sum to 0.4"),
         (["generate", "docs", "--out", "x", "--endpoint", "http://h/v1"], "without --model"),
         (["generate", "docs", "--out", "x", "--model", "m", "--endpoint", "h:1"], "no address"),
-        (["generate", "docs", "--out", "x", "--model", "m", "--template", "a"], "not from both"),
+        (["generate", "docs", "--out", "x", "--model", "m", "--template", "a"], "not both"),
         (["generate", "docs", "--out", "x", "--template", "plain"], "has no field"),
         (["check", "nowhere"], "nowhere: no such folder"),
         (["check", "docs", "--against", "nobody"], "no file with the documents"),

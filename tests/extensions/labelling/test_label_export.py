@@ -77,7 +77,7 @@ def test_the_export_is_a_labelled_dataset_that_runs(judged: Project, tmp_path: P
     assert made.counts.grades == {"0": 1, "1": 1, "2": 1, "3": 1}
     readme = (judged.folder / "dataset" / "README.md").read_text("utf-8")
     assert "fewer than two annotators judged" in readme
-    assert "* queries that cannot be answered (ability abstention): 1" in readme
+    assert "* unanswerable queries (ability abstention): 1" in readme
 
 
 def test_what_queries_carry_besides_is_passed_over_and_no_judgement_of_theirs_counts(
@@ -108,7 +108,7 @@ def test_open_conflicts_are_refused_or_bounded(judged: Project, tmp_path: Path) 
     assert "ability" not in lines((tmp_path / "high") / "queries.jsonl")[2]
     assert low.counts.lowered_to_0 == 1
     assert low.conflicts == ConflictSummary(total=2, resolved=0, open=2, policy="lower")
-    assert "the lower grade was taken" in ((tmp_path / "low") / "README.md").read_text("utf-8")
+    assert "the lower grade counts" in ((tmp_path / "low") / "README.md").read_text("utf-8")
     judged.adjudication_log().append(
         Annotation(query="q2", document="d2", grade=1), Annotation(query="q3", unanswerable=False)
     )
@@ -259,12 +259,12 @@ def test_nothing_of_somebody_elses_is_replaced(judged: Project, tmp_path: Path) 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     for out in (tmp_path / "mine", tmp_path / "mine" / "thesis.txt"):
-        with pytest.raises(UsageError, match="contains something else"):
+        with pytest.raises(UsageError, match="contains other files"):
             export(judged.folder, out)
     export(judged.folder, tmp_path / "out")
     export(judged.folder, tmp_path / "out")
 
 
 def test_nothing_judged_is_nothing_to_export(project: Project) -> None:
-    with pytest.raises(UsageError, match="nothing to export yet"):
+    with pytest.raises(UsageError, match="no query is finished"):
         export(project.folder)

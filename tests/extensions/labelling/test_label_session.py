@@ -80,7 +80,7 @@ def test_a_query_that_cannot_be_answered_is_done_and_contradicts_grades(project:
     view = session.view(first)
     assert (view.done, view.next_open.query != first.query, view.warning) == (2, True, "")
     session.annotate(grade(first.query, first.document, 1))
-    assert "1 of its documents a grade of 1 or more" in session.view(first).warning
+    assert "graded 1 of its documents 1 or more" in session.view(first).warning
     session.annotate(Annotation(query=first.query, unanswerable=None))
     assert session.view(first).warning == ""
 
@@ -193,7 +193,7 @@ def test_a_generated_query_is_reworded_for_all_until_somebody_judges_it(project:
     assert (generated.text, generated.reworded_by) == ("When does the ferry leave?", "ann")
     bob.annotate(grade("q1", "d1", 2))
     for query, text, why in (
-        ("q1", "x", "somebody has judged it"),
+        ("q1", "x", "it has judgements"),
         ("q2", "x", "systems were pooled with it"),
     ):
         with pytest.raises(UsageError, match=why):
@@ -278,5 +278,5 @@ def test_conflicts_are_shown_side_by_side_and_resolved(project: Project) -> None
 
 def test_nothing_to_resolve_is_an_error(project: Project) -> None:
     judge_all(AnnotationSession(project.folder, "ann"))
-    with pytest.raises(UsageError, match="no conflict to resolve; only one annotator"):
+    with pytest.raises(UsageError, match="no conflicts; only one annotator"):
         Adjudication(project.folder, "cid")

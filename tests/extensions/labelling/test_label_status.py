@@ -97,7 +97,7 @@ def test_what_cannot_be_told_yet_is_not_told(large: Project) -> None:
     assert scores_of(found).metric == "ndcg@3"
     assert [one.value for one in scores_of(found).systems] == [None, None]
     assert "cannot be estimated yet" in render_status(found)
-    assert "nobody has judged yet" in render_status(found)
+    assert "no judgements yet" in render_status(found)
     assert render_status(found).endswith(
         f"next: harness label open {large.folder} --annotator NAME"
     )

@@ -142,6 +142,6 @@ def test_a_wrong_file_is_refused_before_anything_is_written(
     path.write_text("not JSON")
     with pytest.raises(UsageError, match="export as JSON"):
         import_tasks(path, project.folder)
-    with pytest.raises(UsageError, match="contains something else"):
+    with pytest.raises(UsageError, match="contains other files"):
         export_tasks(project.folder, tmp_path)
     assert not (project.folder / "annotations").exists()

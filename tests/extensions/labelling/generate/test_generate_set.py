@@ -215,7 +215,7 @@ def test_haystacks_bound_what_is_proposed(tmp_path: Path) -> None:
 
 def test_folders_that_hold_something_else_are_left_alone(tmp_path: Path) -> None:
     docs = write(tmp_path / "docs", NOTES)
-    with pytest.raises(UsageError, match="is not a labelling project and is not empty"):
+    with pytest.raises(UsageError, match="contains other files"):
         generate(docs, docs, PLAIN)
     with pytest.raises(UsageError, match="is a file"):
         generate(docs, docs / "vet.md", PLAIN)
