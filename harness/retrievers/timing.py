@@ -26,7 +26,6 @@ class Clock:
         "_began",
         "_branches",
         "_ended",
-        "_excluded_until",
         "_since",
         "_told",
         "_waited",
@@ -39,7 +38,7 @@ class Clock:
         self._told = told
         self._began = perf_counter()
         self._ended: float | None = None
-        self._waited = self._excluded_until = 0.0
+        self._waited = 0.0
         self._since: float | None = None
         self._branches: dict[int, Clock] | None = None
         self.given_up = False  # the call exceeded its time limit and was abandoned
@@ -70,12 +69,6 @@ class Clock:
     def exclude(self, seconds: float) -> None:
         """Excludes elapsed seconds from the measured time."""
         self._waited += seconds
-
-    def exclude_since(self, start: float) -> None:
-        """Excludes the time since `start`, of waits at the same time only once."""
-        now = perf_counter()
-        self._waited += now - max(start, self._excluded_until)
-        self._excluded_until = now
 
     def stop(self) -> Clock:
         """Stops the clock."""

@@ -85,10 +85,8 @@ def plain_report(report: Callable[[], Any]) -> Params:
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
-        plain = orjson.loads(
-            orjson.dumps(dict(await_result(report())), default=str, option=options)
-        )
-        return cast(Params, redact_in(plain))
+        encoded = orjson.dumps(dict(await_result(report())), default=str, option=options)
+        return cast(Params, redact_in(orjson.loads(encoded)))
     except FAILURES:
         return {"error": trace()}
 
@@ -140,10 +138,7 @@ class WorkerState:
         return self.call.stuck or any(one.stuck for one in self.timed_out)
 
     def add_report(self, result: WorkResult) -> None:
-        """Adds the retriever's report to the result; waits briefly only if a call is stuck.
-
-        A report that takes too long is an error in its place.
-        """
+        """Adds the retriever's report to the result; waits briefly only if a call is stuck."""
         report = getattr(self.retriever, "report", None)
         if not callable(report):
             return

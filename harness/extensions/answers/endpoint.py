@@ -33,6 +33,7 @@ class Meter:
     embedded_tokens: int = 0
     without_usage: int = 0  # responses without `usage`
     models: dict[str, dict[str, int]] = field(default_factory=dict)
+    _excluded: tuple[Clock | None, float] = (None, 0.0)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def report(self) -> dict[str, object]:
@@ -64,7 +65,11 @@ class Meter:
         refused = _refused.get()
         _refused.set(None)
         if refused is not None and refused[0] is current():
-            refused[0].exclude_since(refused[1])
+            clock, since, now = *refused, perf_counter()
+            with self._lock:  # of tasks that wait at the same time, each second counts once
+                before, until = self._excluded
+                self._excluded = clock, now
+            clock.exclude(now - (max(since, until) if before is clock else since))
 
     async def sent_async(self, request: Any) -> None:
         """Request hook of an asynchronous client."""
