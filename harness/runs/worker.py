@@ -162,7 +162,6 @@ class Worker:
         if isinstance(built, RetrieverSpec):
             built = caller(partial(built.build, self._options.seed))
         state = WorkerState(self._place.open(), built, caller)
-        state.report_timeout = self._limits.query or self._limits.index
         if not isinstance(built, ProcessRetriever):  # it counts from 0 for each haystack
             state.add_report(WorkResult(0, 0, []))  # earlier usage is not part of the run
         return state

@@ -85,8 +85,10 @@ def plain_report(report: Callable[[], Any]) -> Params:
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
-        encoded = orjson.dumps(dict(await_result(report())), default=str, option=options)
-        return cast(Params, redact_in(orjson.loads(encoded)))
+        plain = orjson.loads(
+            orjson.dumps(dict(await_result(report())), default=str, option=options)
+        )
+        return cast(Params, redact_in(plain))
     except FAILURES:
         return {"error": trace()}
 
@@ -129,7 +131,6 @@ class WorkerState:
     indexing: bool = False
     timed_out: list[CallThread] = field(default_factory=list)  # threads of calls that timed out
     chain: int | None = None  # chain ingested up to the time of `haystack`
-    report_timeout: float | None = None  # seconds of a call of `report`
     blinded: BlindedCorpus = field(init=False)
 
     @property
@@ -144,11 +145,7 @@ class WorkerState:
             return
         asked = partial(plain_report, report)
         if not self.stuck:
-            try:
-                said = self.call(asked, self.report_timeout)
-            except CallTimeoutError as error:
-                said = {"error": f"report: {error}"}
-            self.add_values(said, result)
+            self.add_values(self.call(asked), result)
             return
         from harness.runs.timeouts import CallThread
 

@@ -61,14 +61,6 @@ class HangsAsync(Counts):
 class HangsBesideOthers(Hangs):
     thread_safe = True
 
-class HangsAtReport(Plain):
-    n = 0
-    def report(self):
-        HangsAtReport.n += 1
-        if HangsAtReport.n == 3:
-            threading.Event().wait()
-        return {}
-
 class Slow(Counts):
     "Answers a question once that is given up, and is in no state to be asked another before."
     busy = False
@@ -272,13 +264,6 @@ def test_an_index_that_takes_too_long_costs_its_haystack_and_is_not_called_again
     late = f"HangsAtIndex: index: it took longer than {limit} (--index-timeout)"
     assert {*errors(folder)} == {late}
     assert (reported(folder)["taken"], reported(folder)["twice"]) == (12, 0)
-
-
-def test_a_report_that_hangs_does_not_hang_the_run(systems: str, tmp_path: Path) -> None:
-    folder = ran(f"{systems}:HangsAtReport", tmp_path, query_timeout=1.0)
-    about = RunFolder(folder).record
-    assert about.queries.answered > about.queries.asked / 2
-    assert {"error": "report: it took longer than 1 s"} in about.reported
 
 
 @pytest.mark.extensions
