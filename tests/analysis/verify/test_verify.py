@@ -289,7 +289,7 @@ def test_folders_that_cannot_be_verified_are_refused(
 ) -> None:
     for name, match in (
         ("rankings.*", "holds no rankings"),
-        ("scores.json", "no published number"),
+        ("scores.json", "no number to verify"),
         ("run.json", "no such file"),
     ):
         broken = Path(shutil.copytree(folder, tmp_path / f"without {name[:6]}"))
