@@ -125,7 +125,7 @@ def test_titles_and_texts_are_kept_apart_and_only_judged_queries_kept(
     assert key(dataset) == {("q1", "d1", 2), ("q2", "d2", 1), ("q2", "d1", 0)}
     assert dataset.manifest.exclude_self
     assert dataset.manifest.repairs[0].examples == ["queries.jsonl:3 q3"]
-    assert "not a published file" in capsys.readouterr().err
+    assert "3 of 3 files of beir/fiqa are unchecked" in capsys.readouterr().err
 
 
 def test_hotpotqa_is_multi_hop_and_the_rest_lookup(folder: Path, home: Path) -> None:

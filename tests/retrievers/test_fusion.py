@@ -66,7 +66,7 @@ def test_a_ranking_of_equal_scores_and_one_of_a_single_document_still_count() ->
 def test_rankings_without_scores_are_fused_by_rank_alone() -> None:
     without = [ranking([1, 0]), ranking([1])]
     assert fuse(without, "rrf", [1, 1]).positions.tolist() == [1, 0]
-    with pytest.raises(ValueError, match="take method=rrf"):
+    with pytest.raises(ValueError, match="use method=rrf"):
         fuse(without, "minmax", [1, 1])
 
 
