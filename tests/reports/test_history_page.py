@@ -93,7 +93,7 @@ def test_the_page_holds_all_that_it_needs_and_asks_nobody(told: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["history.jsonl", "history.jsonl"], "a history stands alone"),
+        (["history.jsonl", "history.jsonl"], "a report has one history or runs"),
         (["history.jsonl", "--out", "."], "is a folder; name a file"),
         (["none.jsonl"], "no such run folder or history"),
         (["empty.jsonl"], "no runs yet"),

@@ -100,7 +100,7 @@ def test_another_version_of_a_package_is_another_revision(theirs: Path, served: 
 
 def test_a_folder_that_is_no_environment_is_said_at_once(tmp_path: Path, theirs: Path) -> None:
     (tmp_path / "plain").mkdir()
-    for folder, said in [("nowhere", "there is no folder"), ("plain", "is not a virtual environment")]:
+    for folder, said in [("nowhere", "there is no folder"), ("plain", "not a virtual environment")]:
         with pytest.raises(UsageError, match=said):
             RetrieverSpec("command", {"run": "python", "venv": str(tmp_path / folder)}).build()
     (theirs / "bin" / "python").unlink()
