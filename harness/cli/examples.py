@@ -6,6 +6,7 @@ The examples are files: services, vector stores, A/B tests, CI.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -72,8 +73,11 @@ def files(kind: str) -> dict[str, Path]:
 
 
 def about(path: Path) -> str:
-    """Returns a file's description, which is its first line."""
-    return path.read_text(encoding="utf-8").partition("\n")[0].strip('#"/ ')
+    """Returns a file's description: its first line, of a notebook that of its first cell."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        text = "".join(json.loads(text)["cells"][0]["source"])
+    return text.partition("\n")[0].strip('#"/ ')
 
 
 def config_file(name: str, quiet: bool = False) -> Path:

@@ -485,7 +485,7 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     for needed, said in (
         ({}, "more repetitions do not suffice"),
         ({"repeats_needed": 1}, "like these), or 1 repetition"),
-        (dict.fromkeys(("questions_needed", "haystacks_needed")), "±0.02 needs cannot be told"),
+        (dict.fromkeys(("questions_needed", "haystacks_needed")), "no estimate for ±0.02"),
     ):
         repeats = {of: replace(it, **needed) for of, it in answered.scores.repeats.items()}
         scores = replace(answered.scores, repeats=repeats)
@@ -628,11 +628,12 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     people = next(b for b in protocols(scores) if b.protocol == "human")
     assert people.slices["all"].metrics["accuracy"].n == 119
 
+    copied = shutil.copytree(folder, folder.with_name("copied.answers"))
     for words, said in (
         (("label", "export", "labels-of-answers"), "cannot be exported"),
         ((*drawn, 0), "--sample must be 1 or more"),
         ((*drawn, 9, "--seed", 4), "was created with seed 0"),
-        (("label", "answers", folder, folder, "--pool-only"), "was created with other answers"),
+        (("label", "answers", folder, copied, "--pool-only"), "was created with other answers"),
         (
             ("judge", folder, "--human-labels", "labels-of-answers", "--model", "m"),
             "--model is of no",

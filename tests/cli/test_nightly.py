@@ -421,7 +421,7 @@ def test_the_history_can_stand_elsewhere_or_nowhere(
         ("[[retrievers]]\nretriever = 'tfidf'\nonly = []", "only = [] names no dataset"),
         ("[[retrievers]]\nretriever = 'tfidf'\ntimeout = 'soon'", "timeout 'soon': give seconds"),
         ("[[retrievers]]\nretriever = 'tfidf'\ntimeout = true", "timeout must be seconds"),
-        ("[[retrievers]]\nretriever = 'bm25'", "is in the list twice; give each a name"),
+        ("[[retrievers]]\nretriever = 'bm25'", "is in the list twice; give each a different name"),
         ("[[retrievers]]\nretriever = 'bm25'\nname = 3", "name must be a text, not 3"),
     ],
 )

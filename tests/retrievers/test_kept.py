@@ -141,7 +141,7 @@ def test_what_was_used_longest_ago_goes_first(monkeypatch: pytest.MonkeyPatch) -
     assert len(cached_indexes()) == 1
     assert len(clear("bm25")) == 1
     assert cached_indexes() == []
-    with pytest.raises(UsageError, match="no index 'bm25' is kept"):
+    with pytest.raises(UsageError, match="no index 'bm25' is cached"):
         clear("bm25")
 
 

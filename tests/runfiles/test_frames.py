@@ -108,7 +108,7 @@ def test_what_is_wrong_with_a_table_is_said_by_its_name(
         with pytest.raises(UsageError) as error:
             open_dataset("labelled", source=source)
         assert str(error.value).startswith(says)
-    with pytest.raises(UsageError, match="alone, not by 'sample'"):
+    with pytest.raises(UsageError, match="only the dataset 'labelled' reads tables"):
         open_dataset("sample", source=good)
     with pytest.raises(UsageError, match=r"^the run, row 1: no score, the first of 1 without"):
         read_rankings(table({"qid": ["q", "q"], "docid": ["a", "b"], "score": [1.0, None]}))

@@ -87,8 +87,8 @@ class Exits(Async):
 class Within(Async):
     "Uses a retriever of the harness inside, in an asynchronous method."
     async def search(self, queries, k):
-        from harness.retrievers.calls import awaited
-        return awaited(Async.search(self, queries, k))
+        from harness.retrievers.calls import await_result
+        return await_result(Async.search(self, queries, k))
 
 class SomeFail(AQuestionEach):
     asked = 0

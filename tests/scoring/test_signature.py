@@ -51,7 +51,7 @@ def test_a_signature_says_what_each_of_its_parts_means() -> None:
     assert explained["n"][0] == "1982"
     assert all(meaning for _, meaning in explained.values())
     assert "pieces of evidence" in formula_of(signature).lower()
-    assert "every ability" in rules_of(signature)
+    assert "all abilities" in rules_of(signature)
 
 
 @pytest.mark.parametrize(
