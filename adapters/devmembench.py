@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
-from harness.datasets.adapters.raw_files import day, field, read_once
+from harness.datasets.adapters.raw_files import all_files, day, field, read_once
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
@@ -75,14 +75,8 @@ class DevMemBench:
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
         """Finds both files in a folder, or in a clone of the repository."""
-        for folder in (source, source / "benchmark" / "src" / "dataset"):
-            found = {file.name: folder / file.name for file in variant.files}
-            if all(path.is_file() for path in found.values()):
-                return found
-        raise UsageError(
-            f"{source}: no sessions.json and questions.json in this folder; pass their folder, or "
-            "a clone of https://github.com/prosperitypirate/opencode-memory"
-        )
+        repository = "https://github.com/prosperitypirate/opencode-memory"
+        return all_files(source, variant, folder="benchmark/src/dataset", of=repository)
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Writes the sessions as one haystack, and the questions with their evidence.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.datasets.adapters.locomo import VARIANTS as LOCOMO
 from harness.datasets.adapters.locomo import LocomoSession, read_sessions
-from harness.datasets.adapters.raw_files import dated_turn, field, read_once
+from harness.datasets.adapters.raw_files import all_files, dated_turn, field, read_once
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability
@@ -72,14 +72,8 @@ class LoCoMoPlus:
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
         """Finds both files in a folder or in a clone of the repository."""
-        for folder in (source, source / "data"):
-            found = {file.name: folder / file.name for file in variant.files}
-            if all(path.is_file() for path in found.values()):
-                return found
-        raise UsageError(
-            f"{source}: no locomo_plus.json and locomo10.json in this folder; pass a folder with "
-            "both, or a clone of https://github.com/xjtuleeyf/Locomo-Plus"
-        )
+        repository = "https://github.com/xjtuleeyf/Locomo-Plus"
+        return all_files(source, variant, folder="data", of=repository)
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Writes a haystack per item: the turns of its conversation and its cue, by time.

@@ -60,6 +60,20 @@ def one_file(source: Path, variant: Variant, *folders: str) -> Mapping[str, Path
     )
 
 
+def all_files(source: Path, variant: Variant, *, folder: str, of: str) -> dict[str, Path]:
+    """Returns every raw file of `variant`, by name.
+
+    `source` is the folder with all of them, or a clone of the repository `of`, which has them in
+    `folder`. Raises UsageError if neither has all.
+    """
+    for place in (source, source / folder):
+        found = {file.name: place / file.name for file in variant.files}
+        if all(path.is_file() for path in found.values()):
+            return found
+    names = " and ".join(file.name for file in variant.files)
+    raise UsageError(f"{source}: no {names} in this folder; pass their folder, or a clone of {of}")
+
+
 def parts_in(
     source: Path, variant: Variant, *, folder: str, pattern: str, of: str
 ) -> dict[str, Path]:
