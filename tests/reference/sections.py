@@ -9,9 +9,12 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import groupby
 from statistics import fmean
 from typing import Any
 
+from harness.io.scripts import SCRIPTS
 from reference.formulas import Answer, Metric, evidence, value
 from reference.key import ABSTENTION, Key, Outcomes
 from reference.rankings import Ranking
@@ -20,6 +23,18 @@ Numbers = dict[tuple[str, ...], float | None]
 
 _TOKEN = re.compile(rb"[A-Za-z0-9_\x80-\xff]+|[!-~]")
 """A run of word characters (all of UTF-8 beyond ASCII is one), or one other visible character."""
+
+
+_RANGES = {**SCRIPTS, "marks": "\u3000-\u303f\uff01-\uff65"}
+_RATES = {
+    ("Han", "Kana", "marks"): 1.35,
+    ("Hangul",): 1.3,
+    ("Thai",): 2.1,
+    ("Lao",): 0.65,
+    ("Khmer",): 1.2,
+    ("Myanmar",): 1.15,
+}
+"""Characters per token, as docs/explanation/what-the-numbers-mean.md has them."""
 
 
 def updates(key: Key, counted: Sequence[str], run: Mapping[str, Ranking], ks: list[int]) -> Numbers:
@@ -193,8 +208,24 @@ def document_costs(key: Key, run: Mapping[str, Ranking]) -> dict[str, list[int]]
 
 
 def token_count(text: str | None) -> int:
-    """Tokens of a text."""
-    return len(_TOKEN.findall((text or "").encode()))
+    """Tokens of a text: of scripts without spaces by a rate for each run, of others by word."""
+    found, rest = 0, ""
+    for rate, run in groupby(text or "", _rate):
+        if rate is None:
+            rest += "".join(run)
+        else:
+            found += max(1, round(len([*run]) / rate))
+            rest += " "
+    return found + len(_TOKEN.findall(rest.encode()))
+
+
+@cache
+def _rate(character: str) -> float | None:
+    """Characters per token of a character's script; None for scripts with spaces."""
+    for names, rate in _RATES.items():
+        if any(re.match(f"[{_RANGES[name]}]", character) for name in names):
+            return rate
+    return None
 
 
 def _summary(name: str, counts: Sequence[int]) -> Numbers:

@@ -327,5 +327,10 @@ def test_the_scorer_is_not_loaded_while_numbers_are_verified(folder: Path) -> No
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False
     )
-    ours = ["harness.runs", "harness.runs.folder", "harness.runs.folder.consistency"]
+    folder_modules = ("consistency", "run_state", "run_folder")
+    ours = [
+        "harness.runs",
+        "harness.runs.folder",
+        *(f"harness.runs.folder.{one}" for one in folder_modules),
+    ]
     assert done.stdout.strip() == str(ours), done.stdout + done.stderr
