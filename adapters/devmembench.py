@@ -1,7 +1,7 @@
 """DevMemBench: 200 questions of a developer over 25 sessions with a coding assistant.
 
 Source: https://github.com/prosperitypirate/opencode-memory (MIT). The field `haystackSessionIds` of
-a question holds the sessions with its EVIDENCE; every question is asked over all 25 sessions. No
+a question holds the sessions with its EVIDENCE; every question searches all 25 sessions. No
 official retrieval scorer is known: the official code lets a model judge each result.
 """
 

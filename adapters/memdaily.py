@@ -1,8 +1,8 @@
 """MemDaily: 2,954 Chinese questions over short lists of daily messages to an assistant.
 
 Source: https://github.com/nuster1128/MemSim (no licence stated, so the data is downloaded and never
-shipped). Each question has its own haystack of 4 to 19 messages of one sentence, of which
-`target_step_id` names the evidence.
+shipped). Each question has a haystack of 4 to 19 messages of one sentence; `target_step_id` names
+the evidence among them.
 
 The evidence comes first in nearly every haystack, and the times have the same order: the order of
 the file alone finds .817 of the evidence in the first five messages (random: .635). So use cutoffs

@@ -124,8 +124,9 @@ def search(retriever: Retriever, questions: Sequence[Question], k: int) -> Seque
 
 def close(retriever: Retriever) -> None:
     """Closes a retriever, if it has `close`."""
-    if callable(getattr(retriever, "close", None)):
-        await_result(retriever.close())  # type: ignore[attr-defined]
+    method = getattr(retriever, "close", None)
+    if callable(method):
+        await_result(method())
 
 
 def release(retriever: Retriever) -> bool:

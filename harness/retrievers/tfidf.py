@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 
 from harness.errors import require_numbers
 from harness.retrievers.bm25.index import IntArray, index_in_memory
-from harness.retrievers.bm25.tokenizer import OTHER_SCRIPT, TERMS, Tokenizer, analysis
+from harness.retrievers.bm25.tokenizer import TERMS, Tokenizer, analysis, split_words
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.outputs import top_k
 
@@ -82,23 +81,12 @@ class TfIdf:
         return 1 + np.log(counts) if self._sublinear else counts.astype(float)
 
 
-_WORD = re.compile(r"\w+")
-
-
 def _split(texts: list[str]) -> pa.ListArray:
     return pc.split_pattern(pa.array(texts, pa.string()), " ")
 
 
 def _words(texts: list[str]) -> pa.ListArray:
-    return pa.array([_words_of_one(text.lower()) for text in texts], pa.list_(pa.string()))
-
-
-def _words_of_one(text: str) -> list[str]:
-    if text.isascii() or not OTHER_SCRIPT.search(text):
-        return _WORD.findall(text)
-    from harness.io.scripts import terms
-
-    return terms(text)
+    return pa.array([split_words(text, 1) for text in texts], pa.list_(pa.string()))
 
 
 TOKENIZERS: dict[str, Callable[[list[str]], pa.ListArray]] = {"split": _split, "words": _words}

@@ -23,7 +23,7 @@ ENGLISH_LONG = frozenset(_NLTK.split())
 """Stop words of the Natural Language Toolkit (nltk_data, stopwords, english) and of bm25s."""
 
 
-def of_language(language: str, stemmer: str, stopwords: str) -> dict[str, str]:
+def language_analysis(language: str, stemmer: str, stopwords: str) -> dict[str, str]:
     """Returns stemmer and stop words; `auto` are those of the language.
 
     A language without a Snowball stemmer or without a list of stop words has none. Raises

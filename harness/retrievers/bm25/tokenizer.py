@@ -22,7 +22,7 @@ ENGLISH = frozenset(_LUCENE.split())
 Ints = npt.NDArray[np.int64]
 Terms = npt.NDArray[np.int32]
 
-_WORD = re.compile(r"(?u)\b\w\w+\b")
+_WORD, _SHORT_WORD = re.compile(r"(?u)\b\w\w+\b"), re.compile(r"\w+")
 OTHER_SCRIPT = re.compile("[\u0591-\u1aaf\u3005-\ufaff\uff01-\uff9f\U00020000-\U000323af]")
 """Matches a character for which harness/io/scripts.py has a rule."""
 
@@ -120,14 +120,14 @@ class Tokenizer:
         return self._terms.setdefault(stem, len(self._terms))
 
 
-def split_words(text: str) -> list[str]:
-    """Returns the words of a text, in lower case."""
+def split_words(text: str, shortest: int = 2) -> list[str]:
+    """Returns the words of a text, in lower case, of at least 1 or 2 characters (`shortest`)."""
     text = text.lower()
     if text.isascii() or not OTHER_SCRIPT.search(text):
-        return _WORD.findall(text)
+        return (_WORD if shortest == 2 else _SHORT_WORD).findall(text)
     from harness.io.scripts import terms
 
-    return terms(text, 2)
+    return terms(text, shortest)
 
 
 def tokenize_column(texts: pa.Array) -> tuple[pa.Array, Ints]:
@@ -195,9 +195,9 @@ def _utf8(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
 def analysis(language: str, stemmer: str, stopwords: str) -> dict[str, str]:
     """Returns stemmer and stop words; `auto` are those of the language."""
     if language != "english":
-        from harness.retrievers.bm25.languages import of_language
+        from harness.retrievers.bm25.languages import language_analysis
 
-        return of_language(language, stemmer, stopwords)
+        return language_analysis(language, stemmer, stopwords)
     chosen = {"stemmer": stemmer, "stopwords": stopwords}
     return {name: language if value == "auto" else value for name, value in chosen.items()}
 

@@ -41,7 +41,8 @@ def log_sample(script: str, folder: Path) -> dict[str, float]:
 def test_mlcroissant_reads_every_record_of_an_export(
     home: Path, tmp_path: Path, format: str
 ) -> None:
-    mlcroissant = pytest.importorskip("mlcroissant")
+    import mlcroissant
+
     dataset = open_dataset("sample")
     export(dataset, tmp_path / "out", format)
     described = mlcroissant.Dataset(tmp_path / "out" / "croissant.json")
@@ -55,7 +56,8 @@ def test_mlcroissant_reads_every_record_of_an_export(
 
 
 def test_the_page_s_lines_log_every_score_to_mlflow(home: Path, tmp_path: Path) -> None:
-    mlflow = pytest.importorskip("mlflow")
+    import mlflow
+
     store = {
         "MLFLOW_ALLOW_FILE_STORE": "true",  # a test needs no server
         "MLFLOW_TRACKING_URI": (tmp_path / "mlruns").as_uri(),
@@ -73,7 +75,6 @@ def test_the_page_s_lines_log_every_score_to_mlflow(home: Path, tmp_path: Path) 
 
 
 def test_the_page_s_lines_log_every_score_to_wandb_offline(home: Path, tmp_path: Path) -> None:
-    pytest.importorskip("wandb")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WANDB_MODE", "offline")
         means = log_sample("to_wandb.py", tmp_path)
