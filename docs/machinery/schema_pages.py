@@ -20,6 +20,11 @@ from harness.io.records import OutputPart, json_schema
 PACKAGE = Path(harness.__file__).parent
 _BOARD = "harness.analysis.board.records"
 RECORDS = {
+    "run": ("harness.records.run", ("RunRecord",)),
+    "scores": ("harness.records.scores", ("ScoreReport",)),
+    "answers": ("harness.records.answers", ("AnswersRecord", "JudgeRecord")),
+    "history": ("harness.extensions.site.history", ("ScoredLine", "FailedLine")),
+    "nightly": ("harness.extensions.site.nightly.summary", ("NightlySummary",)),
     "wire": ("harness.retrievers.wire", ("Request", "Reply")),
     "leaderboard": (_BOARD, ("Leaderboard",)),
     "board": (_BOARD, ("Board",)),
@@ -27,19 +32,19 @@ RECORDS = {
     "claims": ("harness.analysis.claims", ("ClaimsFile",)),
 }
 """Modules and records from which the schemas of pages are generated."""
+_MOST_TYPES = 4
+"""Of a value that may have more types than these, the pages name none."""
 
 
 def schema(name: str) -> str:
     """Describes the records of RECORDS: a section for each, with a row for each of its keys."""
     if name == "output":
         return _outputs()
-    parts = []
     module, kinds = RECORDS[name]
+    found: dict[str, Any] = {}
     for kind in kinds:
-        of_kind = json_schema(getattr(import_module(module), kind), kind)
-        for title, one in of_kind["$defs"].items():
-            parts += [*_object(title, one)]
-    return "\n".join(parts)
+        found |= json_schema(getattr(import_module(module), kind), kind)["$defs"]
+    return "\n".join(line for title, one in found.items() for line in _object(title, one))
 
 
 def _outputs() -> str:
@@ -90,11 +95,13 @@ def _object(kind: str, one: dict[str, Any]) -> Iterator[str]:
     yield f"### {kind}"
     yield ""
     if "description" in one:
-        yield text(cleandoc(one["description"]))
+        yield re.sub(r"\bNone\b", "null", text(cleandoc(one["description"])))
         yield ""
     rows = list(_rows(one, ""))
     if rows:
-        yield table(("key", "type", "", "what"), rows)
+        described = 4 if any(row[3] for row in rows) else 3
+        head = ("key", "type", "", "what")
+        yield table(head[:described], [row[:described] for row in rows])
         yield ""
     elif "additionalProperties" in one:
         yield f"Any names; each value is {_type(one['additionalProperties'])}."
@@ -105,7 +112,8 @@ def _rows(one: dict[str, Any], before: str) -> Iterator[tuple[str, str, str, str
     needed = one.get("required", ())
     for key, value in one.get("properties", {}).items():
         said = text(value.get("description", ""))
-        yield f"`{before}{key}`", _type(value), "needed" if key in needed else "", said
+        if said or not isinstance(value.get("additionalProperties"), dict):
+            yield f"`{before}{key}`", _type(value), "needed" if key in needed else "", said
         yield from _rows(value, f"{before}{key}.")
         if isinstance(value.get("items"), dict):
             yield from _rows(value["items"], f"{before}{key}[].")
@@ -128,8 +136,10 @@ def _type(one: Any) -> str:
         return ", ".join(f"`{json.dumps(value)}`" for value in one["enum"])
     for several in ("oneOf", "anyOf"):
         if several in one:
-            return " or ".join(_type(each) for each in one[several])
+            kinds = [_type(each) for each in one[several]]
+            return "anything" if len(kinds) > _MOST_TYPES else " or ".join(kinds)
     kinds = one.get("type", "anything")
     if kinds == "array":
-        return f"list of {_type(one.get('items', {}))}"
+        item = _type(one.get("items", {}))
+        return f"list of ({item})" if " or " in item else f"list of {item}"
     return " or ".join(kinds) if isinstance(kinds, list) else str(kinds)

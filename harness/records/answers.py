@@ -31,7 +31,11 @@ answers itself (`own` from a run, `imported` from a file)."""
 
 
 class AnswerSettings(Record, omit_defaults=False):
-    """Everything that could change an answer: the context, the reader and the model."""
+    """Everything that could change an answer: the context, the reader and the model.
+
+    `condition`: `retrieved` by the run, a baseline in its place, the system's `own` answers, or
+    `imported` ones. `reasoning`: the rule that removes a model's reasoning from its replies.
+    """
 
     condition: Condition
     reader: str
@@ -45,7 +49,6 @@ class AnswerSettings(Record, omit_defaults=False):
     repeat: int = 1
     seed: int = 0
     reasoning: str | None = None
-    """The rule that removes a model's reasoning from its replies."""
 
 
 class RunReference(Record):
@@ -66,8 +69,11 @@ class AnswerCounts(Record):
 
 
 class CallUsage(Record):
-    """Usage of a model's API; `new_calls` were not in the response cache. `usd` is None if any call
-    reported no usage, or no price is known."""
+    """Usage of a model's API: `calls` as billed (equal ones once, each resend again).
+
+    `new_calls` were not in the response cache. `usd` is None if any call reported no usage, or no
+    price is known.
+    """
 
     calls: int
     new_calls: int
@@ -88,7 +94,11 @@ class ImportedAnswersFile(Record):
 
 
 class AnswersRecord(ChecksummedRecord):
-    """answers.json: who answered which questions, from what context, at what cost."""
+    """answers.json: who answered which questions, from what context, at what cost.
+
+    `name`: of the system or the baseline. `response_models`: the models that answered, as the
+    endpoint names them. `mean_context_tokens` is in `words+marks/2`.
+    """
 
     answers_version: int
     finished: str

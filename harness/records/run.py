@@ -21,7 +21,8 @@ class DatasetRef(Record):
     """The dataset of a run: name, configuration and content.
 
     `fingerprint` is the sha256 of the prepared content. `published_files`: whether every raw file
-    is the publisher's; None for the user's own files.
+    is the publisher's; None for the user's own files. `counts`: documents, haystacks, queries and
+    judgements. `licence`: the publisher's.
     """
 
     name: str
@@ -37,7 +38,10 @@ class DatasetRef(Record):
 class RetrieverRecord(Record):
     """The system of a run: `params` including defaults, and the sha256 of its source `files`.
 
-    `ids`: whether it returns document handles or the dataset's ids.
+    `files` are the user's Python files that define it, with their imports. `version`: of the class
+    or its package. `revision`: of the model, or digests of the files and code that a command names.
+    `ids`: whether it returns document handles or the dataset's ids. `sees_gold_labels` is true only
+    for the oracle.
     """
 
     name: str
@@ -78,7 +82,7 @@ class RunSettings(Record):
 
 
 class QueryCounts(Record):
-    """Counts of a run's queries by what became of them."""
+    """Counts of a run's queries: `answered` without an error, `failed`, `abstained`."""
 
     asked: int
     answered: int
@@ -120,7 +124,13 @@ class MatchingRecord(Record):
 
 
 class HitsRecord(Record):
-    """Returned texts, and how they were resolved to documents."""
+    """Returned texts, and how they were resolved to documents.
+
+    `by_method` counts resolved texts. `matched_by_text`: resolved texts without sources.
+    `unknown_sources`: sources that are not in the haystack. `token_f1_at_least`: texts that would
+    match at other thresholds. `unmeasurable_queries` have no resolved text and are excluded from
+    means. `documents_beyond_k`: removed, of texts with several documents.
+    """
 
     returned: int
     resolved: int
@@ -134,7 +144,7 @@ class HitsRecord(Record):
 
 
 class Retried(Record):
-    """Queries that were asked again after a failure."""
+    """Queries that were asked again after a failure, those then answered, and all failures."""
 
     queries: int
     answered: int
@@ -168,7 +178,10 @@ class IndexTimes(Record):
 
 
 class Usage(Record):
-    """What a system counted of its calls and tokens, and what they cost; None where unknown."""
+    """Calls and tokens that a system reported, in total and by model; None where unknown.
+
+    `usd` is reported by the system, or computed from prices.
+    """
 
     calls: int | float | None = None
     prompt_tokens: int | float | None = None
@@ -233,7 +246,7 @@ class GitState(Record):
 class ImportedFile(Record, tag="rankings", tag_field="kind"):
     """A run file that another system wrote; `asked` of `queries`, where it names those asked.
 
-    `score_column`: the column of the scores, where it was named.
+    `score_column`: the column of the scores, where it was named. `notes`: irregularities found.
     """
 
     file: str
@@ -248,9 +261,10 @@ class PublishedFile(Record, tag="published", tag_field="kind"):
     """A file of published rankings: its format, the ranking that was imported, and its records.
 
     `cut`: documents imported from each ranking; None: all. Of its `records`, `broken` are
-    unreadable, `unknown` match no query, `ambiguous` match several, `silent` contain no document,
-    `duplicates` repeat a query, and `conflicts` are duplicates with a different ranking. The file
-    covers `asked` of `queries`, in `haystacks_asked` of `haystacks`.
+    unreadable, `unknown` match no query, `ambiguous` match several, `silent` contain no document
+    (and count 0), `duplicates` repeat a query (`repeats`: which of them counts), and `conflicts`
+    are duplicates with a different ranking. The file covers `asked` of `queries`, in
+    `haystacks_asked` of `haystacks`.
     """
 
     file: str
@@ -310,7 +324,11 @@ class JoinCounts:
 
 
 class ImportedLog(Record, tag="log", tag_field="kind"):
-    """A log of requests: how its lines were read and joined; `asked` of `labelled` queries."""
+    """A log of requests: how its lines were read and joined; `asked` of `labelled` queries.
+
+    `files`: the sha256 of each. `mapping`: the paths of the fields. `repeats`: which of several
+    requests of a query counts.
+    """
 
     files: dict[str, str]
     sha256: str
@@ -331,11 +349,13 @@ ImportSource = ImportedFile | PublishedFile | ImportedLog
 class RunRecord(ChecksummedRecord):
     """run.json: the dataset, the system, its settings, and measurements of the run.
 
-    `command` repeats the run. `imported_from` is set for rankings that the harness did not compute,
-    `submitted` for those of a submission. `resumed_queries` were answered before an interruption.
-    `cut_off_attempts` ended during a step; the cost of that step is missing from `measured`.
-    `cached_haystacks` were indexed by an earlier run, which has their times. `reported` holds the
-    system's own report, one item per process. `run` names the original folder of an archived copy.
+    `finished` is in UTC. `command` repeats the run. `imported_from` is set for rankings that the
+    harness did not compute, `submitted` for those that a leaderboard accepted. `resumed_queries`
+    were answered before an interruption. `cut_off_attempts` ended during a step; the cost of that
+    step is missing from `measured`. `cached_haystacks` were indexed by an earlier run, which has
+    their times. `reported` holds the system's own report, one item per process (per haystack with
+    `--isolate`). `versions`: of the harness, Python and packages that affect numbers. `run` names
+    the original folder of an archived copy.
     """
 
     run_version: Literal[1]

@@ -28,7 +28,7 @@ _PARTING = re.compile(r"[%|\s\x00-\x20]")
 class IntervalBasis(Record):
     """How an interval was computed.
 
-    `method` is a key of `stats.intervals.METHOD_NAMES`. `clusters` is the number of independent
+    `method` is `korn-graubard`, `clopper-pearson` or `t`. `clusters` is the number of independent
     units (`cluster_by`: haystacks or queries); they carry as much information as
     `effective_clusters` of equal size. `approximate` explains why the true coverage may differ from
     95% by more than two percentage points; it is empty if it should not.
@@ -116,9 +116,15 @@ Counts = list[int | None] | int
 class SliceColumns(Record):
     """The metrics of one slice as columns, aligned with `metrics` (default: the protocol's).
 
-    A column with equal entries is stored as a single value, an empty column is omitted. `basis`
-    and `macro_haystack_basis` are positions in the protocol's `interval_bases`. `metric_n` is set
-    if some metrics are not over all `n` queries.
+    A column with equal entries is stored as a single value, an empty column is omitted. `value` is
+    the mean, None where a ranking was too short to know it (`unmeasurable` queries). `low` and
+    `high` are its 95% interval; `basis` and `macro_haystack_basis` are positions in the protocol's
+    `interval_bases`. `metric_n` is set if some metrics are not over all `n` queries.
+    `random_baseline` is the expected value of a random order, None if that is too slow to compute;
+    `random_method` is empty if it is exact. `upper_bound` is the best value of any order, or by
+    `upper_bound_method` a bound of it. `ties` is None where they have no effect. `macro_haystack`
+    is the mean over haystacks, if they hold several queries; `macro_category` the mean over
+    categories, if the publisher reports that. `answered_only` is set if queries failed.
     """
 
     n: int
@@ -146,9 +152,11 @@ class SliceColumns(Record):
 class ProtocolResult(Record, dict=True):
     """The results of one protocol at one level (turn, session, turn>session, answer, ...).
 
-    `excluded` counts the queries that are in no mean, by reason. `depth_sensitive` names metrics
-    that deeper rankings could change. `signature` has placeholders for `{metric}`, `{slice}` and
-    `{n}`.
+    `version` increases when the same rankings would get another number. `ties` is the order of
+    equal scores. `excluded` counts the queries that are in no mean, by reason. `metrics` are those
+    of the columns. `slices`: `all`, `answerable`, each ability, `category:NAME`. `depth_sensitive`
+    names metrics that deeper rankings could change. `signature` has placeholders for `{metric}`,
+    `{slice}` and `{n}`.
     """
 
     protocol: str
@@ -253,14 +261,14 @@ class RequestedScores(Record):
 
 
 class ScorableQueries(Record):
-    """The queries that some protocol can score; `digest` is of their ids."""
+    """The queries that some protocol can score. Runs with equal digests of their ids compare."""
 
     n: int
     digest: str
 
 
 class ScoredQueries(Record):
-    """How many queries there were, of each kind."""
+    """Numbers of queries; `unknown_in_run` are in the rankings but not in the dataset."""
 
     in_dataset: int
     asked: int
@@ -342,7 +350,12 @@ class ConfidenceResult(Record):
 
 
 class AbstentionResult(Record):
-    """Metrics of queries without an answer; `confidence` is None where it cannot be used."""
+    """Metrics of queries without an answer; absent if the run has none, or none with one.
+
+    `as_returned` treats an empty result or an abstention as the prediction that there is no answer.
+    `confidence` is None where it cannot be used; `confidence_source` is the system or its top
+    score. `wrong_definition`: what the risk counts as wrong.
+    """
 
     n_unanswerable: int
     n_answerable: int
@@ -452,8 +465,12 @@ class SemanticResult(Record):
 
 
 class RepeatVariance(Record):
-    """Variance between questions and between repetitions of one question's answer;
-    `haystacks_needed` if questions share haystacks."""
+    """Variance `between` questions and `within` the repetitions of one question's answer.
+
+    `of_experiment`: standard deviation of the mean. `questions_needed`, `haystacks_needed` (if
+    questions share haystacks, with as many to each as here) and `repeats_needed` would give an
+    interval of this `half_width`; None if questions show no spread, or no number is enough.
+    """
 
     questions: int
     repeats: float
@@ -467,7 +484,12 @@ class RepeatVariance(Record):
 
 
 class ScoreReport(ChecksummedRecord):
-    """All scores of a run, or of answers (`reader`, `repeats`, `judge_agreement`, `judges`)."""
+    """All scores of a run, or of answers (`reader`, `repeats`, `judge_agreement`, `judges`).
+
+    `inputs`: the sha256 of the scored files. `depth`: maximum length of a ranking. `missing` is
+    `zero` or `skip`: what a query without a ranking counts. `unknown_documents` and
+    `repeated_documents` count rows of the rankings. `requested` grows when a run is scored again.
+    """
 
     version: int = SCORES_VERSION
     harness: str

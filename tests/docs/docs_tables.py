@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
-import msgspec
 from docs_blocks import read
 
 _ROW = re.compile(r"\| *(.*?) *(?<!\\)\|")
@@ -45,25 +43,6 @@ def paths(value: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
             yield from paths(one, (*before, "[]"))
     else:
         yield before
-
-
-def record_paths(kind: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yields the path of each leaf of a record type, as `paths`; `*` stands for names of a dict."""
-    if not is_dataclass(kind) and (tag := kind.__struct_config__.tag_field):
-        yield (*before, tag)
-    for name, hint in get_type_hints(kind).items():
-        records = [*_records(hint)]
-        for record in records:
-            yield from record_paths(record, (*before, name))
-        if not records:
-            yield (*before, name, "*") if get_origin(hint) is dict else (*before, name)
-
-
-def _records(hint: Any) -> Iterator[Any]:
-    if is_dataclass(hint) or (isinstance(hint, type) and issubclass(hint, msgspec.Struct)):
-        yield hint
-    for part in get_args(hint):
-        yield from _records(part)
 
 
 def differences(written: Iterable[str], found: Iterable[tuple[str, ...]]) -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from docs_tables import differences, documented, paths
 from harness import open_dataset
 from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.session import AnnotationSession
-from harness.io.plugins import PLUGIN_MODULE
 from harness.runfiles.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, RUN, RUN_LISTS, Fields
 
 FORMATS = ROOT / "docs" / "reference" / "formats"
@@ -47,37 +45,6 @@ _ALL_FIELDS: dict[str, list[dict[str, Any]]] = {
          "haystack": "i"},
     ],
 }  # fmt: skip
-
-_MINE = """
-class Mine:
-    def index(self, corpus):
-        self.words = [set(document.content.lower().split()) for document in corpus]
-
-    def search(self, queries, k):
-        wanted = [set(query.text.lower().split()) for query in queries]
-        places = range(len(self.words))
-        return [sorted(places, key=lambda i: -len(w & self.words[i]))[:k] for w in wanted]
-
-
-def bad(text, k):
-    raise ValueError("no")
-"""
-
-_LIST = """
-out = "nightly"
-k = 5
-[nightly]
-max_drop = 0.02
-cluster_by = "queries"
-[[datasets]]
-dataset = "sample"
-[[retrievers]]
-name = "ours"
-retriever = "mine.py:Mine"
-[[retrievers]]
-name = "bad"
-retriever = "mine.py:bad"
-"""
 
 
 @pytest.fixture
@@ -147,25 +114,6 @@ def test_every_name_of_a_list_of_documents_stands_on_the_page() -> None:
     text = (FORMATS / "rankings.md").read_text("utf-8")
     names = {name for names in RUN_LISTS.names.values() for name in names}
     assert {name for name in names if f"`{name}`" not in text and f'"{name}"' not in text} == set()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("home")
-def test_nightly_lists_write_the_keys_of_the_page(
-    tmp_path: Path, command: Callable[..., None]
-) -> None:
-    page = FORMATS / "nightly.md"
-    mine = tmp_path / "mine.py"
-    for code, k in ((_MINE, 1), (_MINE, 5), (_MINE.replace("[:k]", "[-k:]"), 5)):
-        mine.write_text(code)
-        (tmp_path / "list.toml").write_text(_LIST.replace("k = 5", f"k = {k}"))
-        for name in [name for name in sys.modules if name.startswith(PLUGIN_MODULE)]:
-            del sys.modules[name]  # another night is another process
-        command("run", "--config", "list.toml", "--quiet", status=1)
-    history = [path[1:] for path in paths(_lines(tmp_path / "nightly" / "history.jsonl"))]
-    assert differences(documented(page, "history.jsonl"), history) == set()
-    summary = paths(load(tmp_path / "nightly" / "summary.json"))
-    assert differences(documented(page, "summary.json"), summary) == set()
 
 
 @pytest.mark.usefixtures("home")

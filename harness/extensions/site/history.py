@@ -58,7 +58,7 @@ class LineDataset(Record):
 
 
 class HistoryVersions(Record):
-    """Versions of retriever, revision and harness; git commit, and if it had changes."""
+    """Versions of retriever, revision and harness; git commit, `, with changes` if it had some."""
 
     retriever: str | None = None
     revision: str | None = None
@@ -92,7 +92,11 @@ class HistoryTimes(Record):
 
 
 class DropTest(Record):
-    """Test of a main metric's drop against the allowed one, uncorrected (`MarginTest`)."""
+    """Test of a main metric's drop against `max_drop`: its mean and 90% interval.
+
+    `p_above` is small if the drop is larger than `max_drop`, `p_below` if it is smaller; neither is
+    corrected. `undecided`: too few clusters to test.
+    """
 
     mean: float
     low: float
@@ -106,9 +110,9 @@ class DropTest(Record):
 class MetricChange(Record):
     """Change of a metric since the last time, over the `n` queries with a value in both.
 
-    `before` is the last mean. p is that of this test, uncorrected; `smallest_p` is its lower bound
-    (`DifferenceTest`). `wins` queries improved, `losses` got worse. `drop`: the test against
-    `max_drop`, if there is one.
+    `difference` is the new mean minus `before`, `low` and `high` its 95% interval. `p` is
+    uncorrected; `smallest_p` is the lowest that was possible. `wins` queries improved, `losses` got
+    worse. `drop`: the test against `max_drop`, if there is one.
     """
 
     before: float | None

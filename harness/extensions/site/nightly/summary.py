@@ -91,7 +91,11 @@ def read_plan(file: Path, table: object, out: str) -> Plan | None:
 
 
 class JudgedChange(MetricChange):
-    """A change with its verdict, and its p after Holm's correction over the whole list."""
+    """A change with its p after Holm's correction over the whole list, None if it was not tested.
+
+    `verdict`: `fell`, `rose`, `no change shown`, `unchanged`, `not tested` (abilities), or `open`
+    (too few clusters to show a change).
+    """
 
     verdict: str
     p_corrected: float | None
