@@ -2,7 +2,7 @@
 
 An adapter lists its datasets (`variants`, which is fast), finds the raw files of a local copy
 (`find_files`), and converts them to documents, queries and qrels (`convert`). It is independent of
-retrievers and metrics. `adapters/README.md` shows one in 30 lines.
+retrievers and metrics. `docs/how-to/write-an-adapter.md` shows one in 30 lines.
 """
 
 from __future__ import annotations

@@ -92,9 +92,9 @@ def test_a_checkout_runs_without_an_installation(
 
 @pytest.fixture
 def third_party(tmp_path: Path) -> Path:
-    """A package with the adapter of adapters/README.md and a retriever, known by entry points."""
-    readme = (TOP / "adapters" / "README.md").read_text()
-    [adapter] = re.findall(r"```python\n(.*?)```", readme, re.S)
+    """A package with the adapter of the guide and a retriever, known by entry points."""
+    guide = (TOP / "docs" / "how-to" / "write-an-adapter.md").read_text()
+    [adapter] = re.findall(r"```python title.*?\n(.*?)```", guide, re.S)
     folder = tmp_path / "somebody-s"
     (folder / "somebody_s").mkdir(parents=True)
     (folder / "somebody_s" / "__init__.py").write_text("")
@@ -118,8 +118,8 @@ def test_adapters_and_retrievers_of_other_packages_are_found(
     environment: Make, built: dict[str, Path], third_party: Path, empty: Path
 ) -> None:
     one = environment(built["wheel"], third_party)
-    readme = (TOP / "adapters" / "README.md").read_text()
-    [notes] = re.findall(r"```json\n(.*?)```", readme, re.S)
+    guide = (TOP / "docs" / "how-to" / "write-an-adapter.md").read_text()
+    [notes] = re.findall(r"```json title.*?\n(.*?)```", guide, re.S)
     (empty / "notes.json").write_text(notes)
     given = ("run", "--dataset", "notes", "--source", "notes.json", "--json")
     for retriever in ("newest", "bm25"):
