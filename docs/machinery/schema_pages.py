@@ -19,10 +19,15 @@ from harness.io.records import OutputPart, json_schema
 
 PACKAGE = Path(harness.__file__).parent
 _BOARD = "harness.analysis.board.records"
+_LABELLING = "harness.extensions.labelling"
 RECORDS = {
     "run": ("harness.records.run", ("RunRecord",)),
     "scores": ("harness.records.scores", ("ScoreReport",)),
     "answers": ("harness.records.answers", ("AnswersRecord", "JudgeRecord")),
+    "annotation": (f"{_LABELLING}.annotations", ("Annotation",)),
+    "exported-labels": (f"{_LABELLING}.reports", ("ExportManifest",)),
+    "label": (f"{_LABELLING}.project", ("LabelSettings", "Candidate")),
+    "manifest": ("harness.datasets.manifest", ("Manifest",)),
     "history": ("harness.extensions.site.history", ("ScoredLine", "FailedLine")),
     "nightly": ("harness.extensions.site.nightly.summary", ("NightlySummary",)),
     "wire": ("harness.retrievers.wire", ("Request", "Reply")),
@@ -102,6 +107,9 @@ def _object(kind: str, one: dict[str, Any]) -> Iterator[str]:
         described = 4 if any(row[3] for row in rows) else 3
         head = ("key", "type", "", "what")
         yield table(head[:described], [row[:described] for row in rows])
+        yield ""
+    elif "enum" in one:
+        yield f"One of {_type(one)}."
         yield ""
     elif "additionalProperties" in one:
         yield f"Any names; each value is {_type(one['additionalProperties'])}."

@@ -117,7 +117,10 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
 
     `raw`: the files that were read; `origin`: content loaded by another package, which checks its
     own files. `own_files`: the dataset was prepared from the user's own data. `mean_over`:
-    `categories` if the publisher reports the mean of the category means.
+    `categories` if the publisher reports the mean of the category means. `adapter_version`
+    increases when the adapter would write other content. `files`: bytes of each table.
+    `fingerprint`: sha256 of their content. `exclude_self`: a query's own document is excluded from
+    its ranking. `k`: default depth of rankings.
     """
 
     name: str

@@ -11,12 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from docs_blocks import ROOT
-from docs_figures import load
-from docs_tables import differences, documented, paths
+from docs_tables import documented
 
 from harness import open_dataset
-from harness.extensions.labelling.annotations import Annotation
-from harness.extensions.labelling.session import AnnotationSession
 from harness.runfiles.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, RUN, RUN_LISTS, Fields
 
 FORMATS = ROOT / "docs" / "reference" / "formats"
@@ -68,8 +65,6 @@ def test_prepared_datasets_have_the_columns_and_keys_of_the_page() -> None:
     for file in sorted(dataset.folder.glob("*.arrow")):
         schema = pa.ipc.open_file(pa.memory_map(str(file))).schema
         assert schema.names == documented(page, file.name)
-    written = set(load(dataset.folder / "manifest.json"))
-    assert written == set(documented(page, "manifest.json"))
 
 
 @pytest.mark.usefixtures("home")
@@ -114,34 +109,3 @@ def test_every_name_of_a_list_of_documents_stands_on_the_page() -> None:
     text = (FORMATS / "rankings.md").read_text("utf-8")
     names = {name for names in RUN_LISTS.names.values() for name in names}
     assert {name for name in names if f"`{name}`" not in text and f'"{name}"' not in text} == set()
-
-
-@pytest.mark.usefixtures("home")
-def test_labelling_projects_have_the_keys_of_the_page(
-    tmp_path: Path, command: Callable[..., None]
-) -> None:
-    page = FORMATS / "label-folder.md"
-    (tmp_path / "documents.jsonl").write_text('{"id": "d1", "text": "Ada moved to Lisbon"}\n')
-    (tmp_path / "queries.txt").write_text("where did Ada move?\n")
-    judge = ("label", "start", "documents.jsonl", "queries.txt", "--retriever", "bm25")
-    command(*judge, "--pool-only", "--relevance-level", "2")
-    folder = tmp_path / "labels"
-    line = Annotation(query="q1", document="d1", grade=2)
-    AnnotationSession(folder, "first").annotate(line)
-    command("label", "export", "labels")
-    (tmp_path / "mine.jsonl").write_text('{"question_id": "mira-01", "hypothesis": "a bicycle"}\n')
-    command("answer", "mine.jsonl", "--dataset", "sample", "--quiet")
-    (given,) = (tmp_path / "results").glob("*.answers")
-    command("label", "answers", given, "--out", "of-answers", "--pool-only", "--quiet")
-    settings = documented(page, "label.json")
-    of_both = [
-        *paths(load(folder / "label.json")),
-        *paths(load(tmp_path / "of-answers/label.json")),
-    ]
-    assert differences(settings, of_both) == set()
-    pool = {key for line in _lines(folder / "pool.jsonl") for key in line}
-    assert pool == set(documented(page, "pool.jsonl")) - {"proposal"}
-    exported = set(load(folder / "dataset" / "labelling.json"))
-    assert exported == set(documented(page, "The exported dataset"))
-    (judged,) = _lines(folder / "annotations" / "first.jsonl")
-    assert set(judged) == {"query", "document", "grade", "time"}

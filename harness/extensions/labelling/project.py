@@ -31,7 +31,7 @@ from functools import cached_property, lru_cache
 from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -89,7 +89,7 @@ class PooledSystem(Record):
 
     name: str
     retriever: str
-    params: dict[str, object]
+    params: dict[str, Any]
     plugins: list[str]
     version: str | None = None
 
@@ -132,8 +132,9 @@ class LabelSettings(Record):
     """label.json.
 
     `depth` is that of the pool, `overlap` the share of the queries that every annotator judges.
-    `answers` is set in a project of answers, which are its documents. `relevance_level` is 1
-    in a file without it: answers, and projects created when that was the default.
+    `seed` is that of every random order. `answers` is set in a project of answers, which are its
+    documents. `relevance_level` is the lowest grade that counts as evidence, 1 in a file without
+    it: answers, and projects created when that was the default.
     """
 
     version: Literal[1]
