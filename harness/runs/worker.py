@@ -41,6 +41,9 @@ from harness.runs.worker_state import (
 if TYPE_CHECKING:
     from harness.runs.timeouts import CallThread
 
+QUERY_TIMEOUT = "--query-timeout"
+"""Ends the message of a query that timed out, in brackets."""
+
 
 @dataclass(frozen=True)
 class WorkerOptions:
@@ -135,6 +138,26 @@ class Worker:
                 first.usage = add_counts([first.usage or {}, part.usage])
         first.complete = True
         return first
+
+    @property
+    def index_error(self) -> str | None:
+        """The error of indexing the current haystack; None if there was none."""
+        return None if self._state is None else self._state.index_error
+
+    def ask(self, query: int) -> QueryResult:
+        """Searches the haystack that `run_item` indexed; never raises an error of the retriever.
+
+        Several threads may call it at once if the retriever is thread_safe.
+        """
+        assert self._state is not None, "run_item builds the retriever"
+        return self._search(self._state, [query])[0]
+
+    def usage(self) -> WorkResult:
+        """Returns a result without queries that has the usage since the previous result."""
+        assert self._state is not None, "run_item builds the retriever"
+        result = WorkResult(0, self._state.haystack or 0, [])
+        self._state.add_report(result)
+        return result
 
     def interrupted(self) -> WorkResult | None:
         """Returns the partial result and the usage of an item that an exception interrupted."""
@@ -294,7 +317,7 @@ class Worker:
         """Returns the message for a call that timed out; ends an isolated process."""
         if isinstance(state.retriever, ProcessRetriever):
             state.retriever.close()
-        option = "--index-timeout" if called == "index" else "--query-timeout"
+        option = "--index-timeout" if called == "index" else QUERY_TIMEOUT
         return f"{name_of(state.retriever)}: {called}: {error} ({option})"
 
 

@@ -1,0 +1,1 @@
+"""Load of a retriever: throughput, latency, errors and recall with several clients."""
