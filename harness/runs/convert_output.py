@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.io.masking import redact_texts
 from harness.io.plugins import FAILURES
@@ -31,8 +33,14 @@ def to_query_result(
 
     `exclude_self` removes the document that has the query's own id.
     """
-    answer = QueryResult(query, seconds=seconds)
     own = int(state.dataset.rows_with_query_id[query]) if exclude_self else None
+    if own is None or own < 0:
+        plain = _plain_ranking(state, found, k + exclude_self)
+        if plain is not None:
+            rows, scores = plain
+            scores = None if scores is None else scores[:k]
+            return QueryResult(query, rows[:k], scores, seconds=seconds)
+    answer = QueryResult(query, seconds=seconds)
     try:
         result = ranked_result(found, state.retriever)
         if result.hits is None:
@@ -50,6 +58,32 @@ def to_query_result(
     except FAILURES:  # reading it may run the retriever's code, as of a generator
         return QueryResult(query, error=trace(), seconds=seconds)
     return answer
+
+
+def _plain_ranking(
+    state: WorkerState, found: Any, k: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64] | None] | None:
+    """Converts the usual forms of a ranking in less time than `_put_documents`, to the same values.
+
+    The forms: a list of handles or positions, or of their pairs with descending scores, and an
+    array of positions. None for other output, and whatever needs a correction or a message.
+    """
+    retriever, scores = state.retriever, None
+    if type(found) is np.ndarray and found.ndim == 1 and found.dtype.kind == "i":
+        found = found.tolist()
+    if type(found) is not list or not 0 < len(found) <= k or _returns_dataset_ids(state):
+        return None
+    if {*map(type, found)} == {tuple}:
+        if {*map(len, found)} != {2}:
+            return None
+        found, given = map(list, zip(*found, strict=True))
+        if {*map(type, given)} != {float} or getattr(retriever, "ranked_by", "") != "":
+            return None
+        if not isfinite(sum(given)) or sorted(given, reverse=True) != given:
+            return None
+        scores = np.array(given)
+    positions = state.blinded.distinct_positions(found)
+    return None if positions is None else (state.blinded.rows[positions], scores)
 
 
 def _returns_dataset_ids(state: WorkerState) -> bool:

@@ -105,6 +105,7 @@ class Worker:
             result.queries = [QueryResult(q, error=state.index_error) for q in item.queries]
             yield result
             return
+        state.questions = state.blinded.questions(item.queries)
         if has_usage(result):
             result = yield from self._part(result)
         size = self._options.batch_size
@@ -270,7 +271,7 @@ class Worker:
 
     def _search(self, state: WorkerState, queries: list[int]) -> list[QueryResult]:
         retriever = state.retriever
-        questions = [state.blinded.question(query) for query in queries]
+        questions = [state.questions[query] for query in queries]
         k = self._options.k + 1 if self._options.exclude_self else self._options.k
         if getattr(retriever, "sees_gold_labels", False):
             from harness.retrievers.baselines import Oracle

@@ -24,7 +24,7 @@ from harness.io.masking import redact, redact_in
 from harness.io.plugins import FAILURES, describe_error
 from harness.records.run import Params
 from harness.retrievers.calls import await_result, close
-from harness.retrievers.contract import Retriever
+from harness.retrievers.contract import Question, Retriever
 from harness.retrievers.outputs import valid_text
 from harness.retrievers.timing import Clock
 from harness.runs.blinding import BlindedCorpus
@@ -132,6 +132,7 @@ class WorkerState:
     timed_out: list[CallThread] = field(default_factory=list)  # threads of calls that timed out
     chain: int | None = None  # chain ingested up to the time of `haystack`
     blinded: BlindedCorpus = field(init=False)
+    questions: dict[int, Question] = field(default_factory=dict)  # of the current item
 
     @property
     def stuck(self) -> bool:
