@@ -55,7 +55,7 @@ _VARIANT = Variant(
 class Labelled:
     """The user's own files, by `--source`."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     needs_qrels: ClassVar[bool] = True
 
     def variants(self) -> Iterable[Variant]:
@@ -193,7 +193,9 @@ def _write_queries(
             ability=ability,
             category=optional_string(file, line, record, "category") or "",
             timestamp=labelled_fields.timestamp(file, line, record.get("timestamp")),
-            answers=labelled_fields.answers(file, line, record),
+            answers=labelled_fields.texts(file, line, record, "answers"),
+            user_id=optional_string(file, line, record, "user_id"),
+            groups=labelled_fields.groups(file, line, record),
         )
     if not lines:
         raise UsageError(f"{file}: contains no queries")
@@ -233,6 +235,7 @@ def _write_documents(
                 session=optional_string(file, line, record, "session"),
                 speaker=optional_string(file, line, record, "speaker"),
                 position=labelled_fields.position(file, line, record.get("position")),
+                user_id=optional_string(file, line, record, "user_id"),
             )
             if id_ in judged:
                 places.setdefault(id_, []).append(_Place(row, haystacks))

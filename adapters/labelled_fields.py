@@ -121,7 +121,7 @@ def relevant(file: TextFile, line: int, record: Mapping[str, object]) -> dict[st
     return dict.fromkeys(map(str, ids), 1)
 
 
-def _parsed(file: TextFile, line: int, text: str) -> Any:
+def _parsed(file: TextFile, line: int, text: str, name: str = "relevant") -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -130,7 +130,7 @@ def _parsed(file: TextFile, line: int, text: str) -> Any:
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise file.error(
-            line, f'relevant is {text!r:.60}, which is not a list; write it as ["d1", "d2"]'
+            line, f'{name} is {text!r:.60}, which is not a list; write it as ["d1", "d2"]'
         ) from None
 
 
@@ -175,15 +175,26 @@ def ability(file: TextFile, line: int, record: Mapping[str, object]) -> Ability:
         ) from None
 
 
-def answers(file: TextFile, line: int, record: Mapping[str, object]) -> list[str]:
-    """Parses reference answers: a string or a list of strings. Raises UsageError."""
-    value = record.get("answers")
+def texts(file: TextFile, line: int, record: Mapping[str, object], name: str) -> list[str]:
+    """Parses a field that is a string or a list of strings. Raises UsageError."""
+    value = record.get(name)
     if value is None or value == "":
         return []
     found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(isinstance(answer, str) for answer in found):
-        raise file.error(line, f"the answers {value!r:.60} are not a string or list of strings")
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise file.error(line, f"the {name} {value!r:.60} are not a string or list of strings")
     return found
+
+
+def groups(file: TextFile, line: int, record: Mapping[str, object]) -> list[str]:
+    """Parses the groups of a query: a name or a list, in a table cell as `["a", "b"]`.
+
+    Raises UsageError.
+    """
+    value = record.get("groups")
+    if isinstance(value, str) and value.lstrip()[:1] == "[":
+        record = {"groups": _parsed(file, line, value, "groups")}
+    return texts(file, line, record, "groups")
 
 
 def timestamp(file: TextFile, line: int, value: object) -> int | None:

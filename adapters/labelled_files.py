@@ -2,8 +2,10 @@
 
 Records of all formats use one set of field names (see harness.runfiles.fields):
 
-* documents: id, text; title, timestamp, session, speaker, position, haystack, and any other field
-* queries: id, text; haystack, ability, category, timestamp, answers, split, relevant
+* documents: id, text; title, timestamp, session, speaker, position, user_id, haystack, and any
+  other field
+* queries: id, text; haystack, ability, category, timestamp, answers, user_id, groups, split,
+  relevant
 * qrels: query, document; grade, evidence_id, qrels_set, missing
 * changes: kind, document, timestamp; by, haystack
 

@@ -35,7 +35,8 @@ class Document:
 
     `id` is the dataset's own id, unique within every haystack. `timestamp` is the time of the
     utterance, `speaker` its person or role, `session` the id of its session, and `position` its
-    position in the session, counted from 0.
+    position in the session, counted from 0. `user_id` names the principal (user, team, session)
+    that may read it; None: everyone.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Document:
     session: str | None = None
     speaker: str | None = None
     position: int | None = None
+    user_id: str | None = None
 
     @property
     def content(self) -> str:
@@ -56,7 +58,9 @@ class Document:
 class Query:
     """A question. `haystack` is the id of the haystack that is searched for it.
 
-    `category` is the dataset's own category; `answers` are the reference answers, if any.
+    `category` is the dataset's own category; `answers` are the reference answers, if any. The
+    principal `user_id` may read documents of its own, of its `groups`, and of no principal; None:
+    all documents.
     """
 
     id: str
@@ -66,6 +70,8 @@ class Query:
     category: str = ""
     timestamp: int | None = None
     answers: tuple[str, ...] = ()
+    user_id: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

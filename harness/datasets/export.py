@@ -45,6 +45,7 @@ class ExportedDocument(Record):
     session: str | None = None
     speaker: str | None = None
     position: int | None = None
+    user_id: str | None = None
     haystack: str | list[str] | dict[str, int | None] | None = None
 
 
@@ -57,6 +58,8 @@ class ExportedQuery(Record):
     category: str = ""
     timestamp: int | None = None
     answers: list[str] = msgspec.field(default_factory=list)
+    user_id: str | None = None
+    groups: list[str] = msgspec.field(default_factory=list)
     haystack: str | None = None
 
 
@@ -96,6 +99,7 @@ class BeirDocumentMetadata(Record):
     session: str | None = None
     speaker: str | None = None
     position: int | None = None
+    user_id: str | None = None
 
 
 class BeirDocument(Record):
@@ -114,6 +118,8 @@ class BeirQueryMetadata(Record):
     category: str = ""
     timestamp: int | None = None
     answers: list[str] = msgspec.field(default_factory=list)
+    user_id: str | None = None
+    groups: list[str] = msgspec.field(default_factory=list)
 
 
 class BeirQuery(Record):
@@ -256,6 +262,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
                 session=document.session or None,
                 speaker=document.speaker or None,
                 position=document.position,
+                user_id=document.user_id,
                 haystack=_names(homes.get(row, {})),
             )
             for row, document in enumerate(dataset.documents)
@@ -272,6 +279,8 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
                 category=query.category,
                 timestamp=query.timestamp,
                 answers=list(query.answers),
+                user_id=query.user_id,
+                groups=list(query.groups),
                 haystack=None if int(dataset.query_haystack[row]) in shared else query.haystack,
             )
             for row, query in enumerate(_queries(dataset))
@@ -324,6 +333,7 @@ def _beir(dataset: Dataset, folder: Path) -> None:
                     session=document.session or None,
                     speaker=document.speaker or None,
                     position=document.position,
+                    user_id=document.user_id,
                 ),
             )
             for row, document in enumerate(dataset.documents)
@@ -340,6 +350,8 @@ def _beir(dataset: Dataset, folder: Path) -> None:
                     category=query.category,
                     timestamp=query.timestamp,
                     answers=list(query.answers),
+                    user_id=query.user_id,
+                    groups=list(query.groups),
                 ),
             )
             for query in _queries(dataset)

@@ -66,6 +66,14 @@ CHANGES = pa.schema(
         ("by", pa.int32()),  # row; null: no document states the change
     ]
 )
+SCOPES = pa.schema(
+    [
+        ("kind", pa.string()),  # document or query
+        ("row", pa.int32()),  # of the table of this kind
+        ("user_id", pa.string()),
+        ("groups", pa.list_(pa.string())),  # of a query
+    ]
+)
 FILES = {
     "documents.arrow": DOCUMENTS,
     "queries.arrow": QUERIES,
@@ -75,7 +83,9 @@ FILES = {
 """The tables of every dataset."""
 CHANGES_FILE = "changes.arrow"
 """The table of changes of documents; only in datasets that have changes."""
-TABLES = {**FILES, CHANGES_FILE: CHANGES}
+SCOPES_FILE = "scopes.arrow"
+"""The table of the users of documents and queries; only in datasets that have users."""
+TABLES = {**FILES, CHANGES_FILE: CHANGES, SCOPES_FILE: SCOPES}
 
 NAME = "manifest.json"
 _AGAIN = "remove its folder, and the dataset is prepared again"

@@ -9,17 +9,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.datasets.manifest import CHANGES_FILE, Manifest
+from harness.datasets.manifest import CHANGES_FILE, SCOPES_FILE, Manifest
 from harness.errors import UsageError
 from harness.io.checksums import Blocks, FileSums, read_sums
 from harness.runfiles.arrow import take
 from harness.schema import Ability, Document, Query
+
+if TYPE_CHECKING:
+    from harness.datasets.scopes import Scopes
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -75,8 +79,8 @@ class Documents(Sequence[Document]):
         return Documents(self._table.slice(0, 0))
 
     def without(self, *names: str) -> Documents:
-        """Returns the documents with null in these columns."""
-        table = self._table
+        """Returns the documents with null in these columns, without a column `user_id`."""
+        table = self._table.select([name for name in self.names if name != "user_id"])
         for name in names:
             at = table.column_names.index(name)
             table = table.set_column(at, name, pa.nulls(len(table)))
@@ -221,7 +225,15 @@ class Dataset:
         self._haystacks = _read(folder / "haystacks.arrow", sums)
         self.haystack_ids: list[str] = self._haystacks["id"].to_pylist()
         self.query_table = _read(folder / "queries.arrow", sums)
-        self.documents = Documents(*_mapped(folder / "documents.arrow", sums))
+        table, mapped, blocks = _mapped(folder / "documents.arrow", sums)
+        self.scopes: Scopes | None = None
+        if SCOPES_FILE in self.manifest.files:
+            from harness.datasets.scopes import Scopes
+
+            read = _read(folder / SCOPES_FILE, sums)
+            self.scopes = Scopes(read, len(table), len(self.query_table))
+            table = table.append_column("user_id", self.scopes.document_users())
+        self.documents = Documents(table, mapped, blocks)
         # Opened with the rest: later, the folder may hold a newer dataset.
         self._judged = _read(folder / "qrels.arrow", sums)
         changed = CHANGES_FILE in self.manifest.files
@@ -254,6 +266,7 @@ class Dataset:
             values["category"],
             values["timestamp"],
             tuple(values["answers"]),
+            *(self.scopes.reader(row) if self.scopes else ()),
         )
 
     @cached_property

@@ -33,6 +33,7 @@ ENTRY_POINTS = "harness.adapters"
 BUILT_IN = {
     "sample": "harness.datasets.adapters.sample",
     "changes": "harness.datasets.adapters.changes",
+    "scopes": "harness.datasets.adapters.scopes",
     "longmemeval": "harness.datasets.adapters.longmemeval",
     "locomo": "harness.datasets.adapters.locomo",
     "beam": "harness.datasets.adapters.beam",

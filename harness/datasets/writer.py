@@ -22,6 +22,8 @@ from harness.datasets.manifest import (
     HAYSTACKS,
     QRELS,
     QUERIES,
+    SCOPES,
+    SCOPES_FILE,
     Repair,
 )
 from harness.errors import UsageError
@@ -66,6 +68,8 @@ class DatasetWriter:
         self._judged = columns(QRELS)
         self._judged_query: list[str] = []
         self._changes: list[tuple[Change, str]] = []
+        self._owners: dict[int, str] = {}  # of documents that have a user
+        self._readers: dict[str, tuple[str, list[str]]] = {}  # user and groups of queries
         self._repairs: dict[str, list[str]] = {}
         self._repair_counts: Counter[str] = Counter()
         self.origins: list[str] = []
@@ -82,7 +86,7 @@ class DatasetWriter:
 
     # -- what adapters call -----------------------------------------------------------------------
 
-    def document(
+    def document(  # noqa: PLR0913 - the fields of a document
         self,
         id: str,
         text: str,
@@ -92,6 +96,7 @@ class DatasetWriter:
         session: str | None = None,
         speaker: str | None = None,
         position: int | None = None,
+        user_id: str | None = None,
     ) -> int:
         """Adds a document and returns its row."""
         columns = self._documents
@@ -103,6 +108,8 @@ class DatasetWriter:
         columns["speaker"].append(speaker)
         columns["position"].append(position)
         row = self._document_count
+        if user_id:
+            self._owners[row] = user_id
         self._document_count += 1
         if isinstance(text, str):  # other types are refused when written
             self._pending_characters += len(text)
@@ -152,6 +159,8 @@ class DatasetWriter:
                 start += len(batch)
         before.unlink()
         self._document_count = table.rows
+        moved = np.cumsum(kept) - 1
+        self._owners = {int(moved[row]): name for row, name in self._owners.items() if kept[row]}
 
     def repeated_ids(self) -> set[int]:
         """Returns hashes of document ids that occurred more than once so far (see Repeated)."""
@@ -174,7 +183,7 @@ class DatasetWriter:
         self._haystack_columns["rows"].append(rows)
         self._haystack_columns["timestamps"].append(timestamps)
 
-    def query(
+    def query(  # noqa: PLR0913 - the fields of a query
         self,
         id: str,
         text: str,
@@ -184,10 +193,16 @@ class DatasetWriter:
         category: str = "",
         timestamp: int | None = None,
         answers: Sequence[str] = (),
+        user_id: str | None = None,
+        groups: Sequence[str] = (),
     ) -> None:
         """Adds a query; its haystack may be defined later."""
         if id in self._queries:
             raise UsageError(f"query id {id!r} occurs twice; ids must be unique in a dataset")
+        if groups and not user_id:
+            raise UsageError(f"query {id!r} has groups, but no user_id; add it")
+        if user_id:
+            self._readers[id] = (user_id, list(dict.fromkeys(groups)))
         self._queries[id] = len(self._queries)
         self._query_haystack.append(haystack)
         columns = self._query_columns
@@ -251,6 +266,7 @@ class DatasetWriter:
         self._write_queries()
         self._write_qrels()
         self._write_changes()
+        self._write_scopes()
         for table in self._tables.values():
             table.close()
         write_sums(self._folder, {name: table.heads() for name, table in self._tables.items()})
@@ -331,6 +347,18 @@ class DatasetWriter:
         for name in absent:
             self.repair(NOT_HELD, name)
         self._tables["qrels.arrow"].write_table(table)
+        if self._owners and self._readers:
+            self._note_unreadable(table)
+
+    def _note_unreadable(self, judged: pa.Table) -> None:
+        """Records relevant documents that the user of the query may not read."""
+        names = list(self._queries)
+        relevant = judged.filter(pc.greater_equal(judged["grade"], 1))
+        pairs = zip(relevant["query"].to_pylist(), relevant["document"].to_pylist(), strict=True)
+        for query, row in dict.fromkeys(pairs):
+            user, groups = self._readers.get(names[query], ("", []))
+            if user and self._owners.get(row, user) not in (user, *groups):
+                self.repair("evidence that the query's user may not read: kept", names[query])
 
     def _write_changes(self) -> None:
         """Writes the table of changes, if there are any."""
@@ -343,6 +371,17 @@ class DatasetWriter:
             columns = with_rows(self._changes, haystacks, self._folder / "documents.arrow")
             self._tables[CHANGES_FILE] = TableFile(self._folder / CHANGES_FILE, CHANGES)
             self._tables[CHANGES_FILE].write_columns(columns)
+
+    def _write_scopes(self) -> None:
+        """Writes the table of users, if there are any."""
+        if self._owners or self._readers:
+            rows: list[tuple[str, int, str, list[str]]] = [
+                ("document", row, name, []) for row, name in sorted(self._owners.items())
+            ]
+            rows += [("query", self._queries[id], *of) for id, of in self._readers.items()]
+            self._tables[SCOPES_FILE] = TableFile(self._folder / SCOPES_FILE, SCOPES)
+            values = map(list, zip(*rows, strict=True))
+            self._tables[SCOPES_FILE].write_columns(dict(zip(SCOPES.names, values, strict=True)))
 
     def _require_unique_ids(self) -> None:
         """Rejects duplicate ids in a haystack, which a ranking could not distinguish."""

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import cache
+from itertools import groupby
 from time import monotonic, sleep
 from typing import Any
 
@@ -113,13 +114,31 @@ def wait_until_ready(retriever: Retriever) -> None:
 def search(retriever: Retriever, questions: Sequence[Question], k: int) -> Sequence[Found]:
     """Returns one answer per question. Raises as `as_answers` and the retriever do.
 
+    A retriever that takes `user_id` is called for successive questions of one user and its groups.
+
     If answers are awaitables, the error of a failed one takes its place; `as_result` raises it.
     """
-    found = as_answers(await_result(retriever.search(questions, k)), len(questions))
+    found: Sequence[Any]
+    if any(one.user_id for one in questions) and _takes_user(retriever):
+        found = []
+        for (user, _), asked in groupby(questions, lambda one: (one.user_id, one.groups)):
+            part = [*asked]
+            given: Any = retriever.search(part, k, user_id=user)  # type: ignore[call-arg]
+            found += as_answers(await_result(given), len(part))
+    else:
+        found = as_answers(await_result(retriever.search(questions, k)), len(questions))
     if any(inspect.isawaitable(one) for one in found):
         answers: list[Any] = await_result(_all(found))
         return answers
     return found
+
+
+def _takes_user(retriever: Retriever) -> bool:
+    """Tests whether `search` has a parameter `user_id`."""
+    try:
+        return "user_id" in inspect.signature(retriever.search).parameters
+    except (TypeError, ValueError):  # built in, without a signature
+        return False
 
 
 def close(retriever: Retriever) -> None:

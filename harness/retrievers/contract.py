@@ -21,14 +21,25 @@ from harness.schema import Document
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The part of a query that a retriever sees: text and time (seconds, see schema)."""
+    """The part of a query that a retriever sees: text, time (seconds, see schema), and who asks.
+
+    `user_id` may read the documents with this `user_id`, with one of `groups`, or with none. Only
+    datasets with users have it; the names are opaque, as handles are.
+    """
 
     text: str
     timestamp: int | None = None
+    user_id: str | None = None
+    groups: tuple[str, ...] = ()
+
+    def may_read(self, document: Document) -> bool:
+        """Returns whether the user who asks may read a document."""
+        return self.user_id is None or document.user_id in (None, self.user_id, *self.groups)
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"a query has only .text and .timestamp, no .{name}; ids and gold labels are hidden"
+            f"a query has only .text, .timestamp, .user_id and .groups, no .{name}; ids and gold "
+            "labels are hidden"
         )
 
 
@@ -37,7 +48,8 @@ class Retriever(Protocol):
     """The system under test. It sees texts, titles, dates, speakers and opaque handles.
 
     It never sees dataset ids, qrels, answers, or an order that depends on the qrels: dated
-    documents are in time order, undated ones are shuffled.
+    documents are in time order, undated ones are shuffled. If `search` has a parameter `user_id`,
+    it receives that of the questions, and all questions of a call have the same user and groups.
     """
 
     def index(self, corpus: Corpus) -> None:

@@ -49,7 +49,7 @@ class Corpus(Sequence[Document]):
     deliberate reading of the dataset's files; only isolated runs prevent that.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the columns of a corpus
         self,
         documents: Documents,
         rows: npt.NDArray[np.int32],
@@ -58,9 +58,11 @@ class Corpus(Sequence[Document]):
         sessions: npt.NDArray[np.int64] | None,
         dataset: str = "",
         changes: Sequence[Changed] = (),
+        users: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """`rows`, `numbers` (of the handles), `timestamps` (NaN: undated), `sessions` (-1: none)
-        align; `documents` is the dataset's `shown_documents`, `dataset` its fingerprint."""
+        """`rows`, `numbers` (of the handles), `timestamps` (NaN: undated), `sessions` and `users`
+        (-1: none) align; `documents` is the dataset's `shown_documents`, `dataset` its
+        fingerprint."""
         self.changes = tuple(changes)
         """Changes of documents, in time order; most datasets have none."""
         self._documents = documents
@@ -68,6 +70,7 @@ class Corpus(Sequence[Document]):
         self._numbers = numbers
         self._timestamps = timestamps
         self._sessions = sessions
+        self._users = users
         self._dataset = dataset
 
     def __len__(self) -> int:
@@ -86,6 +89,7 @@ class Corpus(Sequence[Document]):
             self._session(position),
             found.speaker,
             found.position,
+            None if self._users is None else user_handle(self._users[position]),
         )
 
     def _session(self, position: int) -> str | None:
@@ -143,6 +147,7 @@ class Corpus(Sequence[Document]):
                     self._numbers[part],
                     self._timestamps[part],
                     None if self._sessions is None else self._sessions[part],
+                    users=None if self._users is None else self._users[part],
                 )
 
     def _windows(self) -> list[tuple[int, int]]:
@@ -174,14 +179,14 @@ class Corpus(Sequence[Document]):
     def key(self) -> bytes:
         """Digest of everything shown, 16 bytes; equal for the same documents shown the same way.
 
-        It covers texts, titles, speakers, dates, sessions, handles, changes and their order.
+        It covers texts, titles, speakers, dates, sessions, users, handles, changes, and the order.
         """
         digest = hashlib.blake2b(digest_size=16)
         for block in self.blocks():
             for name in ("text", "title", "speaker", "position"):
                 column = block._documents.column(name, block._rows)
                 _digest(column.combine_chunks(), digest)
-            for numbers in (block._timestamps, block._numbers, block._sessions):
+            for numbers in (block._timestamps, block._numbers, block._sessions, block._users):
                 if numbers is not None:
                     digest.update(np.ascontiguousarray(numbers).tobytes())
         if self.changes:
@@ -196,12 +201,21 @@ class Corpus(Sequence[Document]):
             return None
         digest = hashlib.blake2b(self._dataset.encode(), digest_size=16)
         digest.update(self._rows.tobytes())
+        if self._users is not None:
+            digest.update(self._users.tobytes())
         return digest.hexdigest()
 
     @property
     def handles(self) -> list[str]:
         """Handle of each document; random, and unique to this haystack of the run."""
         return [handle(number) for number in self._numbers.tolist()]
+
+    @property
+    def user_ids(self) -> list[str | None]:
+        """User of each document; None if everyone may read it."""
+        if self._users is None:
+            return [None] * len(self)
+        return [user_handle(number) for number in self._users.tolist()]
 
     @property
     def contents(self) -> list[str]:
@@ -240,6 +254,11 @@ def _digest(values: pa.Array, into: Any) -> None:
 def handle(number: int) -> str:
     """Returns the opaque handle of a document."""
     return f"d{number}"
+
+
+def user_handle(number: int) -> str | None:
+    """Returns the opaque name of a user; None for -1."""
+    return None if number < 0 else f"u{number}"
 
 
 def is_handle(text: Any) -> bool:

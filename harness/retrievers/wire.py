@@ -48,6 +48,10 @@ class WireDocument(Record):
     ] = None
     speaker: Annotated[str | None, Meta(description="Person or role that said it.")] = None
     position: Annotated[int | None, Meta(description="Position in its session, from 0.")] = None
+    user_id: Annotated[
+        str | None,
+        Meta(description="Opaque: the user, team or session that may read it. None: everyone."),
+    ] = None
 
 
 class WireQuery(Record):
@@ -57,6 +61,16 @@ class WireQuery(Record):
     timestamp: Annotated[
         str | None, Meta(description="When it is asked: ISO 8601 without a time zone.")
     ] = None
+    user_id: Annotated[
+        str | None,
+        Meta(
+            description="Who asks: may read documents of this user_id, of one of the groups, and "
+            "without a user_id."
+        ),
+    ] = None
+    groups: Annotated[
+        tuple[str, ...], Meta(description="Further user_ids whose documents it may read.")
+    ] = ()
 
 
 class Message(Record, tag_field="type", tag=str.lower):
@@ -276,8 +290,13 @@ class Messages:
                 current().taken_in(len(documents))
 
     def search(self, queries: Sequence[Question], k: int) -> Search:
-        """Asks questions, each with its time if known."""
-        asked = [WireQuery(text=q.text, timestamp=iso_date(q.timestamp)) for q in queries]
+        """Asks questions, each with its time and user if known."""
+        asked = [
+            WireQuery(
+                text=q.text, timestamp=iso_date(q.timestamp), user_id=q.user_id, groups=q.groups
+            )
+            for q in queries
+        ]
         return self._message(Search, queries=asked, k=k)
 
     def ready(self) -> Ready:
@@ -441,6 +460,7 @@ def _document(document: Document) -> WireDocument:
         session=document.session,
         speaker=document.speaker,
         position=document.position,
+        user_id=document.user_id,
     )
 
 

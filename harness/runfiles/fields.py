@@ -318,6 +318,8 @@ QUERIES = Fields(
         "timestamp": ("timestamp",),
         "date": _DATES,
         "answers": ("answers", "answer"),
+        "user_id": ("user_id",),
+        "groups": ("groups",),
         "split": ("split",),
         "relevant": (
             *("relevant", "relevant_ids", "relevant_docs", "relevant_documents"),
@@ -338,6 +340,7 @@ DOCUMENTS = Fields(
         "session": ("session", "session_id"),
         "speaker": ("speaker",),
         "position": ("position",),
+        "user_id": ("user_id",),
         "haystack": _HAYSTACKS,
     },
     needed=("id", "text"),

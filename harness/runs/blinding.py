@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from harness.datasets.reader import Dataset, last_of_base
 from harness.retrievers.contract import Corpus, Question
-from harness.retrievers.corpus import Changed, handle, is_handle, unknown_handle
+from harness.retrievers.corpus import Changed, handle, is_handle, unknown_handle, user_handle
 from harness.retrievers.outputs import in_range
 from harness.runfiles.arrow import take
 
@@ -63,6 +63,10 @@ class BlindedCorpus:
             sessions = _renamed(sessions[order], rng)
             sessions[sessions >= 0] += self._start
         self._handles = len(rows)
+        self._user_numbers: npt.NDArray[np.int64] | None = None
+        if dataset.scopes is not None:
+            names = len(dataset.scopes.names)
+            self._user_numbers = np.append(rng.permutation(names) + haystack * names, -1)
         if shown != haystack:
             said = np.isin(self.rows, dataset.haystack_rows(shown))
             self.rows, self._numbers, stamps = self.rows[said], self._numbers[said], stamps[said]
@@ -75,7 +79,13 @@ class BlindedCorpus:
             sessions,
             dataset.fingerprint,
             self._changes(shown) if dataset.has_changes else (),
+            self._users(),
         )
+
+    def _users(self) -> npt.NDArray[np.int64] | None:
+        """Returns the numbers of the documents' users, -1 for none; None without users."""
+        scopes, numbers = self._dataset.scopes, self._user_numbers
+        return None if scopes is None or numbers is None else numbers[scopes.owner[self.rows]]
 
     def _changes(self, haystack: int) -> list[Changed]:
         """Returns the changes of the shown documents, by handle, without those known from the qrels
@@ -116,14 +126,28 @@ class BlindedCorpus:
         return np.lexsort((shuffle, place, _renamed(sessions, rng), stamps))
 
     def question(self, query: int) -> Question:
-        """Returns the text and the time of a query."""
+        """Returns the text and the time of a query, and the handles of its user and groups."""
         return self.questions([query])[query]
 
     def questions(self, queries: Sequence[int]) -> dict[int, Question]:
-        """Returns the text and the time of some queries."""
+        """Returns what is shown of some queries; see `question`."""
         table, rows = self._dataset.query_table, np.array(queries, np.int64)
         texts, times = (take(table[name], rows).to_pylist() for name in ("text", "timestamp"))
-        return dict(zip(queries, map(Question, texts, times), strict=True))
+        asked = map(self._reader, queries)
+        shown = zip(texts, times, asked, strict=True)
+        found = (Question(text, time, *reader) for text, time, reader in shown)
+        return dict(zip(queries, found, strict=True))
+
+    def _reader(self, query: int) -> tuple[str | None, tuple[str, ...]]:
+        """Returns the handles of a query's user and groups."""
+        scopes, numbers = self._dataset.scopes, self._user_numbers
+        if scopes is None or numbers is None:
+            return None, ()
+        user, groups = scopes.reader(query)
+        if user is None:
+            return None, ()
+        first, *others = (user_handle(numbers[scopes.number(one)]) for one in (user, *groups))
+        return first, tuple(one for one in others if one)
 
     @cached_property
     def _position_of_handle(self) -> npt.NDArray[np.int64]:

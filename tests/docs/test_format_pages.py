@@ -21,13 +21,13 @@ FORMATS = ROOT / "docs" / "reference" / "formats"
 _ALL_FIELDS: dict[str, list[dict[str, Any]]] = {
     "documents": [
         {"id": "d1", "text": "a", "title": "b", "timestamp": "2024-03-01", "session": "s",
-         "speaker": "c", "position": 0, "haystack": ["h"]},
+         "speaker": "c", "position": 0, "haystack": ["h"], "user_id": "u"},
         {"id": "d1", "text": "b", "haystack": ["i"]},
         {"id": "d3", "text": "c", "haystack": ["i"]},
     ],
     "queries": [
         {"id": "q1", "text": "a", "haystack": "h", "ability": "lookup", "category": "b",
-         "timestamp": "2024-03-02", "answers": ["c"]},
+         "timestamp": "2024-03-02", "answers": ["c"], "user_id": "u", "groups": ["t"]},
         {"id": "q2", "text": "b", "haystack": "i", "ability": "abstention"},
         {"id": "q3", "text": "c", "haystack": "h", "relevant": ["d1"]},
     ],
@@ -62,7 +62,8 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("home")
 def test_prepared_datasets_have_the_columns_and_keys_of_the_page() -> None:
     dataset, page = open_dataset("changes", quiet=True), FORMATS / "prepared-dataset.md"
-    for file in sorted(dataset.folder.glob("*.arrow")):
+    users = open_dataset("scopes", quiet=True).folder / "scopes.arrow"
+    for file in [*sorted(dataset.folder.glob("*.arrow")), users]:
         schema = pa.ipc.open_file(pa.memory_map(str(file))).schema
         assert schema.names == documented(page, file.name)
 

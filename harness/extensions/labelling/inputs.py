@@ -226,7 +226,7 @@ def _query(file: TextFile, line: int, record: dict[str, Any]) -> LabelQuery:
         "haystack": optional_string(file, line, record, "haystack"),
         "ability": fields.ability(file, line, record) if record.get("ability") else None,
         "timestamp": record.get("timestamp"),
-        "answers": fields.answers(file, line, record),
+        "answers": fields.texts(file, line, record, "answers"),
         "split": split,
         "extra": {name: value for name, value in record.items() if name not in _QUERY_NAMES},
     }

@@ -18,6 +18,9 @@ _SENT = 1 << 16
 _NUMBERS = ["number", "when", "group"]
 """Additional columns of a sent corpus, after those of its documents."""
 
+_USERS = "user"
+"""Column of the numbers of users, if there are any."""
+
 _CHANGES = b"changes"
 """Metadata key of the changes in a sent corpus."""
 
@@ -34,6 +37,8 @@ def write_corpus(corpus: Corpus, stream: IO[bytes]) -> None:
         numbers = (corpus._numbers[part], corpus._timestamps[part], sessions[part])
         for name, column in zip(_NUMBERS, numbers, strict=True):
             table = table.append_column(name, pa.array(column))
+        if corpus._users is not None:
+            table = table.append_column(_USERS, pa.array(corpus._users[part]))
         if writer is None:
             changes = json.dumps([astuple(change) for change in corpus.changes])
             table = table.replace_schema_metadata({_CHANGES: changes})
@@ -48,5 +53,9 @@ def read_corpus(stream: IO[bytes]) -> Corpus:
     numbers, timestamps, sessions = (np.asarray(table[name].to_numpy()) for name in _NUMBERS)
     rows = np.arange(len(table), dtype=np.int32)
     changes = [Changed(*one) for one in json.loads(table.schema.metadata[_CHANGES])]
+    users = None
+    if _USERS in table.column_names:
+        users = np.asarray(table[_USERS].to_numpy())
+        table = table.drop_columns([_USERS])
     documents = Documents(table.drop_columns(_NUMBERS))
-    return Corpus(documents, rows, numbers, timestamps, sessions, changes=changes)
+    return Corpus(documents, rows, numbers, timestamps, sessions, changes=changes, users=users)

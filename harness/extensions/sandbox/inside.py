@@ -89,7 +89,7 @@ class _SandboxState:
                 calls.index(self.retriever, corpus)
             return Indexed(seconds=clock.seconds)
         if isinstance(message, SearchRequest):
-            questions = [Question(text, when) for text, when in message.questions]
+            questions = [Question(*fields) for fields in message.questions]
             with timed(Clock()) as clock:
                 found = calls.search(self.retriever, questions, message.k)
             seconds = clock.seconds

@@ -194,7 +194,7 @@ class Isolated(ProcessRetriever):
 
     def search(self, queries: Sequence[Question], k: int) -> list[Any]:
         """Returns a Result or an error per query, in order."""
-        questions = [(query.text, query.timestamp) for query in queries]
+        questions = [(q.text, q.timestamp, q.user_id, q.groups) for q in queries]
         found = self._ask(SearchRequest(questions=questions, k=k), SearchReply)
         self.seconds = found.seconds
         return [_result(raw) for raw in found.results]

@@ -26,9 +26,9 @@ class IndexRequest(Record, tag="index", tag_field="type"):
 
 
 class SearchRequest(Record, tag="search", tag_field="type"):
-    """Asks for the results of questions: text and timestamp each."""
+    """Asks for the results of questions: the fields of each."""
 
-    questions: list[tuple[str, int | None]]
+    questions: list[tuple[str, int | None, str | None, tuple[str, ...]]]
     k: int
 
 

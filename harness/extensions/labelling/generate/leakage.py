@@ -108,7 +108,7 @@ def read_set(folder: Path) -> CheckedSet:
         text = string(file, line, record, "text")
         haystack = optional_string(file, line, record, "haystack")
         kept = tuple(rows[key] for one in relevant.get(id_, ()) if (key := (haystack, one)) in rows)
-        answers = tuple(labelled_fields.answers(file, line, record))
+        answers = tuple(labelled_fields.texts(file, line, record, "answers"))
         rest = (kept, answers, None, origin.get(id_))
         queries.append(SetQuery(id_, text, haystack, split.get(id_) or None, *rest))
     return CheckedSet(documents, queries)
