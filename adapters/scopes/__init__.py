@@ -196,7 +196,8 @@ class _Office:
         self._judged += [(id_, one, grade) for one, grade in ((evidence, 1), (outdated, 0)) if one]
 
     def _write_documents(self) -> None:
-        rows, when = {}, {}
+        rows: dict[str, int] = {}
+        when: dict[str, int] = {}
         for part in (self._first, self._later):
             for one in self._random.sample(part, len(part)):
                 when[one.id] = _START + len(rows) * _HOUR

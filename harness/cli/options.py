@@ -322,7 +322,7 @@ def fitting_dataset(options: argparse.Namespace) -> Any:
     from harness.scoring.protocols import choose_protocols
 
     dataset = open_dataset(options.dataset, **view_arguments(options))
-    choose_protocols(dataset.qrels_sets, options.protocol or ())
+    choose_protocols(dataset.qrels_sets, options.protocol or (), users=dataset.scopes is not None)
     return dataset
 
 

@@ -93,8 +93,8 @@ def print_short(report: ScoreReport, record: RunRecord, folder: Path, columns: l
         print("\nno query could be scored; see excluded.json")
     if report.semantic is not None:
         print(f"\n{semantic(report.semantic)}")
-    for answers in (one for one in report.protocols if one.protocol == "answers"):
-        print(" ".join(protocol_line(answers).split()))
+    for other in (one for one in report.protocols if one.protocol in ("answers", "scope")):
+        print(" ".join(protocol_line(other).split()))
     for said in (hits(report), cost(record)):
         if said is not None:
             print(": ".join(said))

@@ -150,6 +150,7 @@ def size(n: int | None) -> str:
 _OTHERS = (
     *("hit", "recall_all", "ndcg_b2", "recall", "ndcg", "mrr"),
     *("success", "token_f1", "rouge_l", "bleu1"),
+    *("leak_rate", "query_leak_rate", "recall_in_scope"),
 )
 
 
@@ -248,4 +249,5 @@ def protocol_line(protocol: ProtocolResult) -> str:
     names = [f"{name}@{k}" for name in _OTHERS if f"{name}@{k}" in results][:4]
     values = "  ".join(f"{name} {digits(results[name].value)}" for name in names)
     n = protocol.slices["all"].n
-    return f"  {protocol.name:28} {protocol.level:14} n {n:<6} {values}"
+    lower = " (leaks: lower is better)" if f"leak_rate@{k}" in names else ""
+    return f"  {protocol.name:28} {protocol.level:14} n {n:<6} {values}{lower}"

@@ -24,7 +24,9 @@ class Protocol:
     answerable (unless `unanswerable`), has a judgement (if `judged`) and a relevant document (if
     `relevant`); `empty` is the value of a metric without relevant documents. `session_metrics`:
     turn rankings are also scored at session level by LongMemEval's rule; with `renamed`, turns of a
-    gold session that are not gold count as another session (its `noans_` ids).
+    gold session that are not gold count as another session (its `noans_` ids). `module` computes
+    metrics that are not those of `scoring.metrics`. `of_users`: for datasets with users, over the
+    queries that have one.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Protocol:
     renamed: bool = False
     fixed_ks: bool = False
     source: str = ""
+    module: str = ""
+    of_users: bool = False
 
 
 _LONGMEMEVAL = ("hit@{k}", "recall_all@{k}", "ndcg_b2@{k}")
@@ -143,6 +147,17 @@ PROTOCOLS = {
             fixed_ks=True,
             source="AvatarMemory/RealMemBench eval/compute_auto_metrics_for_realmem.py",
         ),
+        Protocol(
+            "scope",
+            1,
+            "returned documents that the query's user may not read (leaks; lower is better), and "
+            "recall without them; queries with a user",
+            ("leak_rate@{k}", "query_leak_rate@{k}", "recall_in_scope@{k}"),
+            (1, 3, 5, 10, 25, 50),
+            unanswerable=True,
+            module="harness.scoring.scope",
+            of_users=True,
+        ),
     )
 }
 
@@ -173,20 +188,23 @@ def choose_protocols(
     keys: Sequence[str],
     names: Sequence[str] = (),
     where: str = "this dataset at this granularity",
+    *,
+    users: bool = False,
 ) -> list[Protocol]:
-    """Selects the protocols for which a dataset has qrels; only `names`, if given.
+    """Selects the protocols for which a dataset has qrels (and `users`); only `names`, if given.
 
     `where` names the dataset in errors. Raises UsageError for unknown names and for protocols that
     do not fit.
     """
-    known = [p for p in PROTOCOLS.values() if p.key in keys]
+    known = [p for p in PROTOCOLS.values() if p.key in keys and (users or not p.of_users)]
     chosen = [protocol(name) for name in names]
     for one in chosen:
         if one not in known:
             fit = ", ".join(p.name for p in known)
+            needed = "users" if one.of_users else f"the qrels {one.key!r}"
             raise UsageError(
-                f"protocol {one.name!r} needs the qrels {one.key!r}, which {where} does not "
-                f"have; these fit: {fit}"
+                f"protocol {one.name!r} needs {needed}, which {where} does not have; these fit: "
+                f"{fit}"
             )
     return chosen or known
 

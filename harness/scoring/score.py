@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,7 @@ NOT_ASKED = "not asked in this run"
 NO_ANSWER = "no answer exists (abstention)"
 NO_JUDGEMENT = "no judgement"
 NO_EVIDENCE = "no evidence in the answer key"
+NO_USER = "no user"
 Flags = npt.NDArray[np.bool_]
 
 
@@ -100,7 +102,8 @@ def score(
         answered = replace(answered, repeated=answered.repeated + repeated)
     scorer = _Scorer(dataset, columns, resolved, choices, depth, answered)
     where = f"{dataset.name} ({dataset.manifest.granularity})"
-    protocols = choose_protocols(dataset.qrels_sets, choices.protocols, where)
+    users = dataset.scopes is not None
+    protocols = choose_protocols(dataset.qrels_sets, choices.protocols, where, users=users)
     with progress(len(protocols), "protocols", "score") as bar:
         for protocol in protocols:
             scorer.apply(protocol)
@@ -160,6 +163,9 @@ class _Scorer:
             ties = self._choices.ties
         ranked = rank_judged(self._rankings, from_dataset(dataset, protocol.key), ties)
         scored = self._scored(protocol, ranked)
+        if protocol.module:
+            self._apply_module(protocol, scored, ties)
+            return
         metrics = self._metrics(protocol)
         if scored.any():
             self._scored_cutoffs.update(m.k for m in metrics if m.k is not None)
@@ -170,6 +176,19 @@ class _Scorer:
         of_sessions = dataset.manifest.granularity == "turn" and (dataset.session_codes >= 0).any()
         if protocol.session_metrics and of_sessions:
             self._apply_sessions(protocol, ranked, scored, present, ties)
+
+    def _apply_module(self, protocol: Protocol, scored: Flags, ties: Ties) -> None:
+        """Adds the metrics that another module computes."""
+        dataset, answered = self._dataset, self._answered
+        reach = self._largest_cutoff()
+        cutoffs = [
+            k for k in self._cutoffs(protocol, int(self._sizes.max(initial=0))) if k <= reach
+        ]
+        rankings = in_order(self._rankings, ties)
+        columns = import_module(protocol.module).columns(
+            dataset, protocol, rankings, cutoffs, scored, answered.replied
+        )
+        self._add(protocol, dataset.manifest.granularity, ties, columns)
 
     def _apply_sessions(
         self, protocol: Protocol, ranked: Ranked, scored: Flags, present: Flags, ties: Ties
@@ -217,6 +236,7 @@ class _Scorer:
             NO_ANSWER: without & (not protocol.unanswerable),
             NO_JUDGEMENT: ~any_judged & protocol.judged,
             NO_EVIDENCE: ~ranked.has_relevant & protocol.relevant,
+            NO_USER: np.zeros(n, bool) if not protocol.of_users else self._without_user(),
             "not measurable: no text was resolved": answered.asked & ~known,
             _NO_RANKING: self._skipped,
         }
@@ -230,6 +250,10 @@ class _Scorer:
             scored &= ~mask
         self._excluded[protocol.name] = excluded
         return scored
+
+    def _without_user(self) -> Flags:
+        scopes = self._dataset.scopes
+        return np.ones(self._dataset.n_queries, bool) if scopes is None else ~scopes.has_user
 
     def _metrics(self, protocol: Protocol) -> list[Metric]:
         """Returns the protocol's metrics at the chosen cutoffs up to the depth of the rankings."""

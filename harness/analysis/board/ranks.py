@@ -38,6 +38,7 @@ from harness.analysis.compare.table import slice_masks
 from harness.analysis.scored_run import BlockRows, Names, Values
 from harness.io.terminal import count_of
 from harness.runfiles.arrow import read_parquet
+from harness.scoring.metrics.described import LOWER_IS_BETTER
 from harness.stats.joint import RankRanges, rank_ranges
 from harness.stats.paired import PairedComparison, compare_paired
 
@@ -90,7 +91,8 @@ def _rank_columns(
     for start in range(0, len(metrics), step):
         some = metrics[start : start + step]
         read = (values_of(folder, key, some, about.queries) for folder in folders)
-        values = np.stack(list(read), axis=1)
+        lower = [metric.partition("@")[0] in LOWER_IS_BETTER for metric in some]
+        values = np.stack(list(read), axis=1) * np.where(lower, -1.0, 1.0)
         # Columns over the same queries and systems share one set of flipped signs.
         alike: dict[tuple[bytes, tuple[int, ...], str], list[tuple[str, list[Results]]]] = {}
         for (metric, name), found in columns.items():

@@ -39,9 +39,9 @@ class MetricValues(NamedTuple):
 class ProtocolRules(NamedTuple):
     """The queries that a protocol scores, and its qrels.
 
-    `needs`: whether a query must have a `judgement` or `evidence` (of grade 1 or more). `empty`:
-    the value of a metric for a query without evidence, by default 0. `renamed`: other turns of a
-    gold session count as another session (LongMemEval's `noans_`).
+    `needs`: whether a query must have a `judgement`, `evidence` (of grade 1 or more) or a `user`.
+    `empty`: the value of a metric for a query without evidence, by default 0. `renamed`: other
+    turns of a gold session count as another session (LongMemEval's `noans_`).
     """
 
     qrels: str = "default"
@@ -63,6 +63,7 @@ PROTOCOLS = {
     "locomo-official/1": ProtocolRules("locomo-official", empty={"recall": 1.0}),
     "locomo-official-aggregate/1": ProtocolRules("locomo-official"),
     "realmem-official/1": ProtocolRules("realmem-official", False, "evidence"),
+    "scope/1": ProtocolRules(needs="user"),
 }
 
 
@@ -71,11 +72,14 @@ def exclusions(protocol: ProtocolRules, inputs: Inputs) -> list[str]:
     qrels = inputs.qrels(protocol.qrels)
     judged, evidence = np.array([[bool(q.grades), bool(q.relevant())] for q in qrels]).T
     unanswerable = inputs.dataset.abilities == "abstention"
+    users = inputs.dataset.scopes
     reasons = {
         "not asked in this run": ~inputs.asked,
         "no answer exists (abstention)": unanswerable & (not protocol.unanswerable),
         "no judgement": ~judged & (protocol.needs == "judgement"),
         "no evidence in the answer key": ~evidence & (protocol.needs == "evidence"),
+        "no user": np.array(protocol.needs == "user")
+        & ~(users.has_user if users else np.zeros(len(qrels), bool)),
         "not measurable: no text was resolved": ~inputs.measurable,
         "no ranking in the run": inputs.skipped,
     }

@@ -74,6 +74,27 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         ),
     ),
     *_section(
+        "Of scopes",
+        (
+            "leak_rate",
+            "mean share of the documents in the top k that the query's user may not read; lower is "
+            "better",
+            "documents in the top k that the user may not read / documents returned in the top k; "
+            "0 where nothing is returned",
+        ),
+        (
+            "query_leak_rate",
+            "share of queries with a document in the top k that the user may not read; lower is "
+            "better",
+            "1 where a document in the top k may not be read by the user",
+        ),
+        (
+            "recall_in_scope",
+            "share of the evidence in the top k of the documents that the user may read",
+            "recall of the ranking without the documents that the user may not read",
+        ),
+    ),
+    *_section(
         "Of abstention",
         (
             "false_positive_rate",
@@ -202,6 +223,9 @@ DESCRIBED: tuple[MetricDescription, ...] = (
     ),
 )
 """Metrics with a place in the tables of the documentation."""
+
+LOWER_IS_BETTER = ("leak_rate", "query_leak_rate")
+"""Metrics of protocols that are better the lower they are."""
 
 OF_ANSWERS = _section(
     "Of answers of a reader",
