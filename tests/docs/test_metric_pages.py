@@ -59,6 +59,7 @@ def test_every_metric_of_a_scored_run_is_on_the_page(
         "documents": '{"id": "d1", "text": "Ada moved to Lisbon", "timestamp": "2024-01-01"}\n'
         '{"id": "d2", "text": "Ada moved to Porto", "timestamp": "2024-02-01"}\n',
         "queries": '{"id": "q1", "text": "where did Ada move?", "answers": ["Porto"], '
+        '"user_id": "u", '
         '"ability": "knowledge-update"}\n'
         '{"id": "q2", "text": "whose moved Porto dog?", "ability": "abstention"}\n'
         '{"id": "q3", "text": "where is Ada?", "timestamp": "2024-03-01"}\n'
