@@ -5,12 +5,13 @@ The page is that of an annotator's session; resolutions are written to adjudicat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from harness.errors import UsageError
-from harness.extensions.labelling.annotations import Annotation, AnnotationLog
+from harness.extensions.labelling.annotations import Annotation, AnnotationLog, Annotations
 from harness.extensions.labelling.consensus import Conflict, read_consensus
 from harness.extensions.labelling.session import (
     Item,
@@ -51,6 +52,11 @@ class Adjudication(JudgingSession):
             for one in found.conflicts
         }
         self._set_items(list(self._conflicts))
+
+    @property
+    def note_logs(self) -> Mapping[str, Annotations]:
+        """The annotations, by annotator, whose notes this person may read: all."""
+        return self._annotators
 
     def is_done(self, item: Item) -> bool:
         """Tests whether a conflict is resolved."""

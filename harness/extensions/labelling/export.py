@@ -120,6 +120,8 @@ def export(
         )
         write_json_record(aside / "labelling.json", manifest)
         write_bytes(aside / "README.md", readme(manifest).encode())
+        if project.guidelines:
+            write_bytes(aside / "guidelines.md", f"{project.guidelines}\n".encode())
     return manifest
 
 
@@ -193,6 +195,7 @@ def _counts(
         unfinished=len(qrels.keys() & set(progress.unfinished)),
         excluded=len(set(progress.unfinished) - qrels.keys()),
         rejected=len(progress.rejected),
+        edited=sum(bool(query.edits) for query in queries),
         lowered_to_0=lowered,
     )
 
@@ -203,8 +206,7 @@ def _write(folder: Path, project: Project, queries: Sequence[LabelQuery], qrels:
     write_bytes(folder / "queries.jsonl", encode_lines(queries))
     known = {*QUERIES.names} - {"relevant"}  # this project's judgements replace a file's
     ignored = {name for query in queries for name in query.extra if name not in known}
-    if any(query.generated for query in queries):
-        ignored.add("generated")
+    ignored |= {n for n in ("generated", "edits") if any(getattr(q, n) for q in queries)}
     if ignored:  # else every run reports them as unknown fields
         names = ", ".join(map(json.dumps, sorted(ignored)))
         write_bytes(folder / SETTINGS, f"[ignore]\nqueries = [{names}]\n".encode())

@@ -33,22 +33,32 @@ from harness.reports.local_server import JSON, Request, Response, as_text
 def server(session: JudgingSession, port: int) -> ThreadingHTTPServer:
     """Returns a server of one session on 127.0.0.1. Raises OSError for a port in use."""
     lock = Lock()
-    own, info = session_id(session), session_info(session)
-    verb = "Adjudicate" if session.mode == "adjudicate" else "Label"
-    whole = html.page(f"{verb} {info['name']}", "label", info, live=True)
+    own = session_id(session)
 
     def answer(request: Request) -> Response | None:
         with lock:
             if (request.method, request.path) == ("GET", "/"):
-                return Response(whole)
+                return Response(page(session))
             if (request.method, request.path) == ("GET", "/view"):
                 session.refresh()
                 return _json(_view(session, _item(request.query)))
+            if (request.method, request.path) == ("GET", "/queries"):
+                session.refresh()
+                return Response(encode(session.overview()), JSON)
+            if (request.method, request.path) == ("GET", "/search"):
+                return _found(session, request.query)
             if (request.method, request.path) == ("POST", "/judge"):
                 return _judge(session, own, request.body)
             return None
 
     return local_server.server(answer, port)
+
+
+def page(session: JudgingSession) -> bytes:
+    """Returns the page of a session; its guidelines are those of the moment."""
+    info = session_info(session)
+    verb = "Adjudicate" if session.mode == "adjudicate" else "Label"
+    return html.page(f"{verb} {info['name']}", "label", info, live=True)
 
 
 def session_id(session: JudgingSession) -> SessionId:
@@ -77,6 +87,7 @@ def session_info(session: JudgingSession) -> dict[str, Any]:
         "target": scale.target,
         "relevance_level": level,
         "next_command": scale.final_command(session.folder),
+        "guidelines": project.guidelines,
         "grades": grades,
         "abilities": abilities if scale.target == "document" else [],
     }
@@ -98,6 +109,8 @@ def _judge(session: JudgingSession, own: SessionId, body: object) -> Response:
         if request.reworded is not None and item and isinstance(session, AnnotationSession):
             session.reword(item.query, request.reworded)
             return _json(_view(session, item))
+        if request.add and request.item and isinstance(session, AnnotationSession):
+            return _json(_view(session, session.add_candidate(request.item)))
         if request.undo:
             return _json(_view(session, session.undo(item)))
         if request.annotation is None:
@@ -121,6 +134,15 @@ def _view(session: JudgingSession, item: Item | None) -> ItemView | None:
     if item is None or not session.has(item):
         item = session.current_item()
     return None if item is None else session.view(item)
+
+
+def _found(session: JudgingSession, query: str) -> Response | None:
+    """Returns the documents that fit the `words` of an address, for its `query`."""
+    fields = {name: values[-1] for name, values in parse_qs(query).items()}
+    known = fields.get("query") in session.project.query
+    if not known or not isinstance(session, AnnotationSession):
+        return None
+    return Response(encode(session.search(fields["query"], fields.get("words", ""))), JSON)
 
 
 def _item(query: str) -> Item | None:

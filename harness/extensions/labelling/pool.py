@@ -90,7 +90,7 @@ def _without_qrels(query: LabelQuery) -> LabelQuery:
     """Returns the query with the fields that `labelled` knows, without judgements."""
     known = {*QUERIES.names} - {"relevant"}
     extra = {name: value for name, value in query.extra.items() if name in known}
-    return msgspec.structs.replace(query, generated=None, extra=extra)
+    return msgspec.structs.replace(query, generated=None, edits=[], extra=extra)
 
 
 def _run(

@@ -5,6 +5,7 @@
 | label.json | settings (`LabelSettings`) |
 | documents.jsonl, queries.jsonl | own copies, with the fields that the dataset `labelled` reads |
 | pool.jsonl | the candidates (`Candidate`) |
+| guidelines.md | the rules for annotators, if there are any; shown on the page and exported |
 | annotations/NAME.jsonl | the annotations of the annotator NAME |
 | annotations/construction.jsonl | grades that follow from how a query was generated |
 | adjudications.jsonl | resolutions of conflicts, each line with its `adjudicator` |
@@ -198,20 +199,29 @@ def _digest(text: str) -> bytes:
 
 
 class QueryOrigin(Record):
-    """How a query was generated, and from which documents; if it was reworded, its original `text`
-    and the annotator who did it."""
+    """How a query was generated, and from which documents."""
 
     method: Literal["template", "model"]
     documents: list[str] = msgspec.field(default_factory=list)
     template: str | None = None
     topic: str | None = None
     model: str | None = None
-    text: str | None = None
-    reworded_by: str | None = None
+
+
+class QueryEdit(Record):
+    """A change of a query's text: the `text` before it, who changed it, and when.
+
+    `pooled`: the systems were pooled again with the text after it.
+    """
+
+    text: str
+    annotator: str
+    time: str
+    pooled: bool = False
 
 
 class LabelQuery(OpenRecord):
-    """A query; without a haystack it is answered from all documents."""
+    """A query; without a haystack it is answered from all documents. `edits` are oldest first."""
 
     id: str
     text: str
@@ -221,26 +231,37 @@ class LabelQuery(OpenRecord):
     answers: list[str] = msgspec.field(default_factory=list)
     split: Split | None = None
     generated: QueryOrigin | None = None
+    edits: list[QueryEdit] = msgspec.field(default_factory=list)
+
+    @property
+    def pool_is_older(self) -> bool:
+        """True if the systems were pooled with an earlier text only."""
+        return any(not edit.pooled for edit in self.edits)
 
 
-ProposalReason = Literal["construction", "same text", "near-duplicate", "topic", "field", "words"]
+ProposalReason = Literal[
+    "construction", "same text", "near-duplicate", "topic", "field", "words", "search"
+]
 """Why a candidate that no system returned is in the pool, in order of precedence.
 
 The query was generated from it; it has the text of another candidate; it has most of the text of
 the query's document; it fits the query's template; it has as many of the query's words as its
-document. Only older projects have a topic."""
+document; an annotator found it by a search. Only older projects have a topic."""
 
 
 class Candidate(Record):
     """A document to judge for a query; `ranks`: its rank, from 1, in each pooled system.
 
-    `proposal`: why a candidate of a generated query is in the pool.
+    `proposal`: why a candidate that no system returned is in the pool; `annotator` and `time`: who
+    added it by a search, and when.
     """
 
     query: str
     document: str
     ranks: dict[str, int] = msgspec.field(default_factory=dict)
     proposal: ProposalReason | None = None
+    annotator: str | None = None
+    time: str | None = None
 
 
 CONSTRUCTION: Literal["construction"] = "construction"
@@ -298,6 +319,12 @@ class Project:
         for name, records in files:
             write_bytes(self.folder / f"{name}.jsonl", encode_lines(records))
         write_json_record(self.folder / "label.json", self.settings)
+
+    @property
+    def guidelines(self) -> str:
+        """The project's rules for annotators, from guidelines.md; empty without the file."""
+        path = self.folder / "guidelines.md"
+        return path.read_text("utf-8", "replace").strip() if path.is_file() else ""
 
     @property
     def scale(self) -> Scale:

@@ -188,6 +188,7 @@ _COUNTS = {
     "unfinished": "unfinished queries, exported; unjudged documents count as not relevant",
     "excluded": "unfinished queries, excluded",
     "rejected": "rejected queries, excluded",
+    "edited": "queries whose text an annotator changed (`edits` in queries.jsonl)",
     "ability_unknown": "queries without an ability, exported as lookup",
 }
 

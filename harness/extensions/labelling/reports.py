@@ -208,7 +208,7 @@ class ExportCounts(Record):
     `unreviewed`: generated queries with a document that no person judged and a grade by
     construction; `lowered_to_0`: relevant grades of unanswerable queries; `unfinished`: exported
     unfinished queries; `excluded`: unfinished queries that were not exported; `rejected`: also
-    excluded."""
+    excluded; `edited`: queries whose text an annotator changed."""
 
     documents: int
     queries: int
@@ -224,6 +224,7 @@ class ExportCounts(Record):
     unfinished: int
     excluded: int
     rejected: int
+    edited: int
     lowered_to_0: int
 
 

@@ -14,8 +14,11 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Literal
 
 import msgspec
@@ -28,7 +31,14 @@ from harness.extensions.labelling.annotations import (
     Annotations,
     Kind,
 )
-from harness.extensions.labelling.project import Project, annotator_name, encode_lines
+from harness.extensions.labelling.project import (
+    Candidate,
+    Project,
+    QueryEdit,
+    annotator_name,
+    encode_lines,
+)
+from harness.extensions.labelling.search import DocumentSearch
 from harness.extensions.labelling.views import (
     DocumentView,
     TurnContext,
@@ -60,6 +70,7 @@ class ItemView(Record):
 
     `number` is that of the query, or of the conflict. `grade`, `ability`, `unanswerable` and
     `rejected` are the annotator's, or the resolution. `given_ability` is the query's own.
+    `seconds` is the annotator's usual time for a judgement. `edits` are the changes of the text.
     `candidates` have `item` and `grade`, `votes` `annotator` and `value`, `notes` `annotator` and
     `note`; `evidence` are the relevant documents of a conflict, each with `document` and `votes`.
     """
@@ -83,17 +94,45 @@ class ItemView(Record):
     next_open: Item
     can_undo: bool
     choices: list[Kind]
+    seconds: float | None = None
+    edits: list[QueryEdit] = msgspec.field(default_factory=list)
     # Only in annotation:
     queries: int = 0
     candidates: list[dict[str, object]] = msgspec.field(default_factory=list)
     position: int = 0
     note: str = ""
     warning: str = ""
-    can_reword: bool = False
+    why_fixed: str = ""
+    """Why the text of the query cannot be edited; empty if it can."""
     # Only in adjudication:
     votes: list[dict[str, object]] = msgspec.field(default_factory=list)
     evidence: list[dict[str, object]] = msgspec.field(default_factory=list)
     notes: list[dict[str, str]] = msgspec.field(default_factory=list)
+
+
+class QueryOverview(Record):
+    """A line in the list of queries; `item` is its first open item, else its first one.
+
+    `notes` have `item`, `annotator` and `note`. `unanswerable` and `rejected` as in `ItemView`.
+    """
+
+    item: Item
+    text: str
+    done: int
+    total: int
+    unanswerable: bool | None
+    rejected: bool | None
+    edited: bool
+    notes: list[dict[str, object]]
+
+
+class FoundDocument(Record):
+    """A result of a search; `item` judges it. `pooled`: it is a candidate of the query."""
+
+    item: Item
+    document: DocumentView
+    pooled: bool
+    grade: int | None
 
 
 # -- Messages of the page --------------------------------------------------------------------------
@@ -108,14 +147,15 @@ class SessionId(Record):
 
 
 class JudgeRequest(Record):
-    """An annotation, `undo`, or a `reworded` text of the item's query; `text` is the one that was
-    shown. `advance` requests the next open item in reply."""
+    """An annotation, `undo`, a `reworded` text of the item's query, or an item to add to the pool
+    (`add`); `text` is the one that was shown. `advance` requests the next open item in reply."""
 
     session: SessionId
     item: Item | None = None
     text: str | None = None
     reworded: str | None = None
     annotation: Annotation | None = None
+    add: bool = False
     undo: bool = False
     advance: bool = False
 
@@ -231,6 +271,37 @@ class JudgingSession(ABC):
         self.items = items
         self._index = {item: at for at, item in enumerate(items)}
 
+    @property
+    def note_logs(self) -> Mapping[str, Annotations]:
+        """The annotations, by annotator, whose notes this person may read."""
+        return {self.annotator: self.annotations}
+
+    def overview(self) -> list[QueryOverview]:
+        """Returns all queries, in order, with progress, marks and notes."""
+        own, by_query = self.annotations, dict[str, list[Item]]()
+        for item in self.items:
+            by_query.setdefault(item.query, []).append(item)
+        notes: dict[str, list[dict[str, object]]] = {}
+        for name, log in self.note_logs.items():
+            for (query, document), note in log.notes.items():
+                of_query = by_query.get(query, [])
+                place = next((one for one in of_query if one.document == document), None)
+                found: dict[str, object] = {"item": place, "annotator": name, "note": note}
+                notes.setdefault(query, []).append(found)
+        return [
+            QueryOverview(
+                item=next((one for one in items if not self.is_done(one)), items[0]),
+                text=self.project.query[query].text,
+                done=sum(map(self.is_done, items)),
+                total=len(items),
+                unanswerable=own.unanswerable.get(query),
+                rejected=own.rejected.get(query),
+                edited=bool(self.project.query[query].edits),
+                notes=notes.get(query, []),
+            )
+            for query, items in by_query.items()
+        ]
+
     def has(self, item: Item) -> bool:
         """Tests whether the session has this item."""
         return item in self._index
@@ -297,7 +368,33 @@ class JudgingSession(ABC):
             next_open=self.next_open(item) or item,
             can_undo=bool(own.undo_stack),
             choices=[],
+            seconds=_usual_seconds(self._log.lines),
+            edits=query.edits,
         )
+
+
+_RECENT = 50  # judgements from which the pace follows
+_FEWEST = 5  # judgements before a pace is stated
+_PAUSE = 300.0  # seconds; a longer gap is a pause
+
+
+def _usual_seconds(lines: Sequence[Annotation]) -> float | None:
+    """Returns the median seconds between the latest judgements; None if there are too few."""
+    times = [
+        datetime.fromisoformat(line.time).timestamp()
+        for line in lines[-_RECENT:]
+        if line.time and line.kind != "note" and not line.undo
+    ]
+    gaps = [gap for before, after in pairwise(times) if 0 < (gap := after - before) < _PAUSE]
+    return median(gaps) if len(gaps) >= _FEWEST - 1 else None
+
+
+_WAIT = 5.0  # seconds for the project's lock, which others hold for less than one
+_FOUND = 20  # documents that a search returns
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class AnnotationSession(JudgingSession):
@@ -309,6 +406,7 @@ class AnnotationSession(JudgingSession):
         """Raises UsageError for a folder that is not a project, an invalid name, and if there is
         nothing to judge."""
         super().__init__(folder, annotator)
+        self._searches: dict[str | None, DocumentSearch] = {}
         self._stamp = self._pool_stamp()
         self.refresh()
         if not self.items:
@@ -325,10 +423,11 @@ class AnnotationSession(JudgingSession):
         stamp = self._pool_stamp()
         if stamp != self._stamp:
             self.project, self._stamp = Project.read(self.folder), stamp
+            self._searches = {}
         self._log.refresh()
         found = self.project.annotations()
-        others = [own for name, own in found.items() if name != self.annotator]
-        self._set_items(worklist(self.project, self.annotator, self.annotations, others))
+        self._others = [own for name, own in found.items() if name != self.annotator]
+        self._set_items(worklist(self.project, self.annotator, self.annotations, self._others))
 
     def is_done(self, item: Item) -> bool:
         """Tests whether an item is graded, or its query is marked as unanswerable or rejected."""
@@ -369,47 +468,109 @@ class AnnotationSession(JudgingSession):
             queries=len(queries),
             warning=self._warning(item.query),
             choices=self._choices(item),
-            can_reword=not self._wording_is_fixed(item.query, [own]),
+            why_fixed=self._why_fixed(item.query),
         )
 
     def reword(self, query: str, text: str) -> None:
-        """Gives a generated query a new text, for all annotators.
+        """Gives a query a new text, for all annotators, and records the edit with the query.
 
-        Raises UsageError if the old text has been used (a system was pooled with it, or an
-        annotator judged it), for an empty text, a leak, the text of another query, or a query that
-        was not generated. Removes leakage.json, which describes the old text.
+        This annotator's judgements of the query stay. Raises UsageError if another annotator judged
+        it, in a project of answers, for an empty text, the text of another query, and a leak in a
+        generated query. Removes leakage.json, which describes the old text.
         """
         from harness.extensions.labelling.generate import leakage
         from harness.extensions.labelling.start import exclusive
 
-        with exclusive(self.folder):
+        with exclusive(self.folder, _WAIT):
             self.refresh()
             one = self.project.query[query]
             text = " ".join(text.split())
+            same = next((o.id for o in self.project.queries if o.text == text and o != one), None)
             why = (
-                self._wording_is_fixed(query, self.project.annotations().values())
+                self._why_fixed(query)
                 or ("" if text else "the new one is empty")
-                or leakage.fault_of_text(leakage.from_project(self.project), query, text)
+                or (f"{same!r} has the new one" if same else "")
             )
-            if one.generated is None or why:
+            if one.generated and not why:
+                why = leakage.fault_of_text(leakage.from_project(self.project), query, text)
+            if why:
                 raise UsageError(f"the text of {query!r} cannot be changed: {why}")
-            first = one.generated.text or one.text
-            origin = replace(one.generated, text=first, reworded_by=self.annotator)
-            new = replace(one, text=text, generated=origin)
+            pooled = any(candidate.ranks for candidate in self.project.candidates[query])
+            edit = QueryEdit(
+                text=one.text, annotator=self.annotator, time=_now(), pooled=not pooled
+            )
+            new = replace(one, text=text, edits=[*one.edits, edit])
             queries = [new if each.id == query else each for each in self.project.queries]
             (self.folder / leakage.LEAKAGE).unlink(missing_ok=True)
             write_bytes(self.folder / "queries.jsonl", encode_lines(queries))
         self.refresh()
 
-    def _wording_is_fixed(self, query: str, annotators: Iterable[Annotations]) -> str:
-        """Returns the reason why a query cannot be reworded; empty if it can."""
-        if self.project.query[query].generated is None:
-            return "it was not generated"
-        if any(one.ranks for one in self.project.candidates[query]):
-            return "systems were pooled with it; reject the query"
-        if any(query in one.queries for one in annotators):
-            return "it has judgements; reject the query, or undo the judgements"
+    def _why_fixed(self, query: str) -> str:
+        """Returns the reason why the text of a query cannot be changed; empty if it can."""
+        if self.project.scale.target == "answer":
+            return "it is the dataset's"
+        if any(query in one.queries for one in self._others):
+            return "another annotator judged it; reject the query instead"
         return ""
+
+    def search(self, query: str, words: str) -> list[FoundDocument]:
+        """Returns the documents of a query's haystack that fit these words best."""
+        haystack = self.project.query[query].haystack or None
+        if haystack not in self._searches:
+            documents = self.project.documents
+            if haystack is not None:
+                documents = [one for one in documents if haystack in one.haystacks]
+            self._searches[haystack] = DocumentSearch(documents)
+        pooled = {one.document for one in self.project.candidates[query]}
+        found = []
+        for one in self._searches[haystack].best(words, _FOUND):
+            judged = self.project.judged_as.get((query, one.id), one.id)
+            found.append(
+                FoundDocument(
+                    item=Item(query=query, document=judged),
+                    document=document_view(one),
+                    pooled=one.id in pooled,
+                    grade=self.annotations.grades.get((query, judged)),
+                )
+            )
+        return found
+
+    def add_candidate(self, item: Item) -> Item:
+        """Adds a document to the pool of a query, for all annotators; returns the item to judge.
+
+        Raises UsageError in a project of answers, and for a document outside the query's haystack.
+        """
+        from harness.extensions.labelling.start import exclusive
+
+        query, id_ = item.query, item.document
+        with exclusive(self.folder, _WAIT):
+            self.refresh()
+            project = self.project
+            haystack = project.query[query].haystack if query in project.query else None
+            known = any(
+                one.id == id_ and (not haystack or haystack in one.haystacks)
+                for one in project.documents
+            )
+            if id_ is None or not known or project.scale.target == "answer":
+                raise UsageError(f"{id_!r} cannot be added to the pool of {query!r}")
+            if (query, id_) not in project.judged_as:
+                more = Candidate(
+                    query=query,
+                    document=id_,
+                    proposal="search",
+                    annotator=self.annotator,
+                    time=_now(),
+                )
+                pool = Project(
+                    project.folder,
+                    project.settings,
+                    project.documents,
+                    project.queries,
+                    [*project.pool, more],
+                ).with_copies()
+                write_bytes(self.folder / "pool.jsonl", encode_lines(pool))
+        self.refresh()
+        return Item(query=query, document=self.project.judged_as[query, id_])
 
     def _choices(self, item: Item) -> list[Kind]:
         if self.project.scale.target == "answer":

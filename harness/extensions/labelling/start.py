@@ -126,7 +126,8 @@ def start(
             depth=project.settings.depth - settings.depth,
         )
         project.pool = old.pool
-        if new or update.added != Added():
+        edited = any(query.pool_is_older for query in project.queries)
+        if new or edited or update.added != Added():
             _pool(project, list(wanted.values()), update, quiet=quiet)
             files: tuple[tuple[Literal["documents", "queries"], Path, int], ...] = (
                 ("documents", documents, update.added.documents),
@@ -141,16 +142,17 @@ def start(
         _warn_of_pool(project, list(wanted), update)
         update.added = replace(update.added, candidates=len(project.pool) - len(old.pool))
         update.project = project
-        if new or update.added != Added() or project.settings != settings:
+        if new or edited or update.added != Added() or project.settings != settings:
             project.write()
     return update
 
 
 @contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
+def exclusive(folder: Path, wait: float = 0) -> Iterator[None]:
     """Creates the folder and locks it against other calls that create or extend the project.
 
-    Raises UsageError for a file, a folder with other files, and if another process has the lock.
+    Raises UsageError for a file, a folder with other files, and if another process still has the
+    lock after `wait` seconds.
     The lock file marks a project that was not completely written.
     """
     from filelock import FileLock, Timeout
@@ -165,7 +167,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / _LOCK)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=wait)
     except Timeout:
         raise UsageError(
             f"{folder}: in use by another `harness label`; wait until it ends"
@@ -193,6 +195,10 @@ def _pool(
     project.pool = merged_pool(project.pool, pooled, [query.id for query in project.queries])
     project.pool = project.with_copies()
     project.settings = replace(settings, systems=[one.record for one in pooled])
+    project.queries = [
+        replace(query, edits=[replace(edit, pooled=True) for edit in query.edits])
+        for query in project.queries
+    ]
     update.warnings += [
         f"{one.record.name} failed on {one.failed} queries; the pool lacks its documents for them"
         for one in pooled
@@ -233,8 +239,8 @@ def merged_pool(
             for document, rank in system.ranks.get(query, {}).items():
                 ranks.setdefault(document, {})[system.record.name] = rank
         for document, of in ranks.items():
-            proposal = known[document].proposal if document in known else None
-            found.append(Candidate(query=query, document=document, ranks=of, proposal=proposal))
+            candidate = known.get(document) or Candidate(query=query, document=document)
+            found.append(replace(candidate, ranks=of))
     return found
 
 
@@ -250,11 +256,20 @@ def _read_inputs(
         update.warnings.append(f"empty documents: {len(empty)}, first {empty[0]!r}")
     all_documents = merged_documents(old.documents, found, documents)
     given, repeated = _with_ids(read_queries(queries), old.queries)
+    given = [_as_edited(query, old) for query in given]
     if repeated:
         update.warnings.append(f"{repeated} duplicate queries are excluded")
     all_queries = _merged(old.queries, given, lambda one: (one.id,), f"{queries}: the query")
     _check_haystacks(all_documents, all_queries, queries)
     return all_documents, all_queries
+
+
+def _as_edited(given: LabelQuery, old: Project) -> LabelQuery:
+    """Returns a query of a file with the text that annotators gave it, if it has an earlier one."""
+    known = old.query.get(given.id)
+    if known is None or given.text not in (known.text, *(edit.text for edit in known.edits)):
+        return given
+    return replace(given, text=known.text, edits=known.edits)
 
 
 R = TypeVar("R", LabelDocument, LabelQuery)
@@ -295,7 +310,8 @@ def _with_ids(
 
     A text keeps the id that it has in the project; others get the next free `q1`, `q2`.
     """
-    of_text = {query.text: query.id for query in old}
+    of_text = {edit.text: query.id for query in old for edit in query.edits}
+    of_text |= {query.text: query.id for query in old}
     taken = {query.id for query in (*old, *given) if query.id}
     found: dict[str, LabelQuery] = {}
     repeated, number = 0, 0

@@ -61,7 +61,8 @@ def status(
     score_status = None
     if project.systems:
         wanted = Metric.parse(metric or f"ndcg@{min(10, settings.depth)}")
-        score_status = scores(project, decided, progress.scorable, wanted, half_width)
+        current = [one for one in progress.scorable if not project.query[one].pool_is_older]
+        score_status = scores(project, decided, current, wanted, half_width)
     return StatusReport(
         folder=str(folder),
         target=project.scale.target,

@@ -20,6 +20,7 @@ from harness.extensions.labelling.project import (
     Candidate,
     LabelDocument,
     Project,
+    QueryEdit,
     Split,
 )
 from harness.extensions.labelling.render import render_status
@@ -90,6 +91,25 @@ def test_what_queries_carry_besides_is_passed_over_and_no_judgement_of_theirs_co
     names, key = dataset.query_ids, dataset.qrels()
     pairs = zip((names[i] for i in key.query), key.document_id.to_pylist(), strict=True)
     assert dict(zip(pairs, key.grade.tolist(), strict=True)) == KEY
+
+
+def test_edits_and_guidelines_are_exported_with_the_edited_text(
+    judged: Project, tmp_path: Path
+) -> None:
+    judged.folder.joinpath("guidelines.md").write_text("A date counts.\n", "utf-8")
+    edit = QueryEdit(text="When?", annotator="ann", time="2026-01-05T09:30:00+00:00", pooled=True)
+    first, *others = judged.queries
+    judged.queries = [replace(first, edits=[edit]), *others]
+    judged.write()
+    out = tmp_path / "out"
+    made = export(judged.folder, out, conflicts="lower")
+    lines = map(orjson.loads, (out / "queries.jsonl").read_bytes().splitlines())
+    (line,) = (one for one in lines if "edits" in one)
+    assert (line["text"], line["edits"][0]["text"]) == (first.text, "When?")
+    assert made.counts.edited == 1
+    assert "queries whose text an annotator changed" in (out / "README.md").read_text()
+    assert (out / "guidelines.md").read_text() == "A date counts.\n"
+    assert open_dataset("labelled", source=out).n_queries == made.counts.queries
 
 
 def test_open_conflicts_are_refused_or_bounded(judged: Project, tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def test_a_judgement_of_a_text_that_was_reworded_meanwhile_is_not_saved(project:
         status, said = ask(port, "/judge", {**body, "text": "another text"})
         assert (status, b"was reworded meanwhile" in said) == (409, True)
         assert not (project.folder / "annotations" / "ann.jsonl").exists()
-        status, said = ask(port, "/judge", {**body, "reworded": "Mine?"})
-        assert (status, b"it was not generated" in said) == (409, True)
+        status, said = ask(port, "/judge", {**body, "reworded": " "})
+        assert (status, b"the new one is empty" in said) == (409, True)
         assert ask(port, "/judge", body)[0] == 200
 
 
@@ -335,6 +335,56 @@ def test_a_generated_query_is_reworded_and_rejected_by_keyboard(project: Project
         assert shown(page)[0] != "When does it sail?"
     assert Project.read(project.folder).query[query].text == "When does it sail?"
     assert project.annotation_log("ann").current.rejected == {query: True}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_queries_notes_guidelines_and_documents_outside_the_pool_are_found_by_keyboard(
+    project: Project, width: int
+) -> None:
+    from layout import amiss
+
+    project.folder.joinpath("guidelines.md").write_text("# Dates\n\nA date counts.\n", "utf-8")
+    session = AnnotationSession(project.folder, "ann")
+    session.annotate(Annotation(query="q2", document="d2", note="which Friday?"))
+    with served(session) as port, browser() as context:
+        page = opened(context, f"http://127.0.0.1:{port}/#query=q1&document=d1")
+        page.set_viewport_size({"width": width, "height": 780})
+        page.keyboard.press("g")
+        page.get_by_text("A date counts.").wait_for()
+        page.keyboard.press("Escape")
+
+        page.keyboard.press("/")
+        page.keyboard.type("dentist nine")
+        page.locator("#found mark", has_text="nine").first.wait_for()
+        assert amiss(page) == []
+        page.locator("#found li", has_text="at nine").get_by_role(
+            "button", name="Judge", exact=True
+        ).press("Enter")
+        page.locator("#document .body", has_text="at nine").wait_for()
+        press(page, "3")
+        assert grades(project, "ann") == {("q1", "d4"): 3}
+
+        page.keyboard.press("q")
+        page.locator("#queries li").nth(2).wait_for()
+        assert amiss(page) == []
+        page.get_by_label("Show").select_option("notes")
+        assert page.locator("#queries li").count() == 1
+        page.get_by_label("Show").select_option("all")
+        page.locator("#queries li", has_text="captain").get_by_role("button", name="Reject").press(
+            "Enter"
+        )
+        page.locator("#queries .tag", has_text="rejected").wait_for()
+        page.get_by_role("button", name="Note: which Friday?").press("Enter")
+        page.locator("#document .own-note", has_text="which Friday?").wait_for()
+        assert shown(page) == ("When is the dentist?", "The dentist moved me to Friday.")
+
+        page.keyboard.press("e")
+        page.locator("#note").wait_for()
+        note, grade = page.locator("#note").bounding_box(), page.locator("#grades").bounding_box()
+        assert note["y"] + note["height"] <= grade["y"]
+        assert grade["y"] + grade["height"] <= 780
+    assert project.annotation_log("ann").current.rejected == {"q3": True}
 
 
 @pytest.mark.browser

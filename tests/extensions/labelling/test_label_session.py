@@ -172,32 +172,65 @@ def test_a_query_that_another_annotator_rejected_is_not_asked(project: Project) 
     assert {one.query for one in bob.items} == {"q1", "q2", "q3"}
 
 
-def test_a_generated_query_is_reworded_for_all_until_somebody_judges_it(project: Project) -> None:
-    origin = QueryOrigin(method="model", documents=["d1"], model="m")
-    project.queries = [msgspec.structs.replace(q, generated=origin) for q in project.queries[:2]]
-    project.pool = [
-        Candidate(query="q1", document="d1", proposal="construction"),
-        Candidate(query="q2", document="d1", ranks={"a": 1}),
-    ]
-    project.write()
+def test_a_query_is_edited_for_all_until_another_annotator_judges_it(project: Project) -> None:
     ann, bob = AnnotationSession(project.folder, "ann"), AnnotationSession(project.folder, "bob")
-    assert ann.view(item("q1", "d1")).can_reword
+    ann.annotate(grade("q1", "d1", 3))
     checks = project.folder / "leakage.json"
     checks.write_text("{}")
     ann.reword("q1", " When does it  sail? ")
+    ann.reword("q1", "When does the boat sail?")
     assert not checks.exists()  # it was of the text before
     bob.refresh()
-    assert bob.view(item("q1", "d1")).text == "When does it sail?"
-    generated = Project.read(project.folder).query["q1"].generated
-    assert generated is not None
-    assert (generated.text, generated.reworded_by) == ("When does the ferry leave?", "ann")
+    view = bob.view(item("q1", "d1"))
+    assert (view.text, ann.view(item("q1", "d1")).why_fixed) == ("When does the boat sail?", "")
+    with pytest.raises(UsageError, match="another annotator judged it"):
+        bob.reword("q1", "x")
+    before = [(one.text, one.annotator, one.pooled) for one in view.edits]
+    assert before == [
+        ("When does the ferry leave?", "ann", False),
+        ("When does it sail?", "ann", False),
+    ]
+    assert ann.annotations.grades == {("q1", "d1"): 3}
     bob.annotate(grade("q1", "d1", 2))
-    for query, text, why in (
-        ("q1", "x", "it has judgements"),
-        ("q2", "x", "systems were pooled with it"),
+    bob.reword("q2", "x")
+    for session, query, text, why in (
+        (ann, "q1", "x", "another annotator judged it"),
+        (ann, "q2", "", "the new one is empty"),
+        (ann, "q2", "What is the name of the captain?", "'q3' has the new one"),
     ):
+        session.refresh()
         with pytest.raises(UsageError, match=why):
-            ann.reword(query, text)
+            session.reword(query, text)
+
+
+def test_a_document_outside_the_pool_is_found_added_and_judged_by_all(project: Project) -> None:
+    ann, bob = AnnotationSession(project.folder, "ann"), AnnotationSession(project.folder, "bob")
+    found = {one.item.document: one.pooled for one in ann.search("q1", "dentist ferries")}
+    assert found == {"d1": True, "d2": False, "d3": True, "d4": False}
+    added = ann.add_candidate(item("q1", "d4"))
+    assert added == ann.add_candidate(item("q1", "d4"))
+    bob.refresh()
+    assert added in bob.items
+    (one,) = (c for c in bob.project.pool if c.proposal)
+    assert (one.document, one.proposal, one.annotator) == ("d4", "search", "ann")
+    assert one.time
+    with pytest.raises(UsageError, match="'d9' cannot be added"):
+        ann.add_candidate(item("q1", "d9"))
+
+
+def test_the_list_of_queries_has_progress_marks_edits_and_own_notes(project: Project) -> None:
+    ann, bob = AnnotationSession(project.folder, "ann"), AnnotationSession(project.folder, "bob")
+    bob.annotate(Annotation(query="q1", note="not for ann"))
+    ann.annotate(grade("q1", "d1", 3))
+    ann.annotate(Annotation(query="q1", document="d3", note="late?"))
+    ann.annotate(Annotation(query="q2", rejected=True))
+    ann.reword("q3", "Who is the captain?")
+    ann.refresh()
+    by_text = {one.text: one for one in ann.overview()}
+    first, second = by_text["When does the ferry leave?"], by_text["When is the dentist?"]
+    assert (first.done, first.total, first.item) == (1, 2, item("q1", "d3"))
+    assert [one["note"] for one in first.notes] == ["late?"]
+    assert (second.rejected, by_text["Who is the captain?"].edited) == (True, True)
 
 
 def test_no_query_is_reworded_into_a_leak(project: Project) -> None:

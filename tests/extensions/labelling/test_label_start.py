@@ -12,6 +12,7 @@ from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.pool import pooled_system
 from harness.extensions.labelling.project import Project
 from harness.extensions.labelling.reports import Added
+from harness.extensions.labelling.session import AnnotationSession
 from harness.extensions.labelling.start import StartOptions, start
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -68,6 +69,26 @@ def test_it_goes_on_and_grows_without_losing_a_judgement(tmp_path: Path, sources
         (c.query, c.document) for c in grown.project.pool
     }
     assert grown.project.annotation_log("ann").current.grades == {(kept.query, kept.document): 2}
+
+
+def test_an_edited_query_is_pooled_again_and_keeps_its_judgements(
+    tmp_path: Path, sources: Sources
+) -> None:
+    folder = tmp_path / "labels"
+    start(folder, *sources, [BM25], options=StartOptions(depth=1))
+    ann = AnnotationSession(folder, "ann")
+    kept = ann.project.candidates["q1"][0].document
+    ann.annotate(Annotation(query="q1", document=kept, grade=2))
+    ann.reword("q1", "Which day is the dentist?")
+    assert ann.project.query["q1"].pool_is_older
+    again = start(folder, *sources)  # the query file has the text before the edit
+    project = Project.read(folder)
+    assert again.added.candidates == 1
+    assert project.query["q1"].text == "Which day is the dentist?"
+    assert not project.query["q1"].pool_is_older
+    assert {one.document for one in project.candidates["q1"]} == {kept, "d4"}
+    assert project.annotations()["ann"].grades == {("q1", kept): 2}
+    assert start(folder, *sources).added == Added()
 
 
 def test_what_would_change_a_judgement_is_refused(tmp_path: Path, sources: Sources) -> None:

@@ -19,6 +19,7 @@ import {
   undo,
   valueName,
 } from "./label.js";
+import { show, showSearch } from "./lists.js";
 
 const target = () => (info.target === "answer" ? "Answer" : "Document");
 const sameItem = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -41,6 +42,16 @@ export function draw(view) {
     : `Query ${view.number} of ${view.queries}`;
   find("number").textContent = view.asked_at ? `${number} · asked ${view.asked_at}` : number;
   find("text").textContent = view.text;
+  find("edits").hidden = !view.edits?.length;
+  find("edits").replaceChildren(
+    ...(view.edits ?? []).map(({ text, annotator, time }) =>
+      el(
+        "span",
+        {},
+        `Edited by ${annotator}, ${time.slice(0, 16).replace("T", " ")}; before: ${text}`,
+      ),
+    ),
+  );
   find("reference").hidden = !view.reference;
   find("reference").textContent = view.reference
     ? `${info.target === "answer" ? "Reference" : "Generated answer"}: ${view.reference}`
@@ -55,17 +66,12 @@ export function draw(view) {
   if (moved) scrollTo(0, 0);
 }
 
-const PACE = 5; // judgements from which on the remaining time is estimated
-
-/** The remaining time at the median pace of this visit; empty before the first few judgements. */
+/** Pace and remaining time; empty before the first few judgements. */
 function timeLeft(view, left) {
-  const { paces } = state;
-  if (view.done > state.done && state.since)
-    paces.push((Date.now() - state.since) / (view.done - state.done));
-  if (view.done !== state.done) state.since = Date.now();
-  state.done = view.done;
-  if (paces.length < PACE || !left) return "";
-  return ` · about ${many(Math.max(1, Math.round((paces.toSorted((a, b) => a - b)[paces.length >> 1] * left) / 60_000)), "minute")}`;
+  if (!view.seconds || !left) return "";
+  const minutes = Math.max(1, Math.round((view.seconds * left) / 60));
+  const time = minutes < 120 ? many(minutes, "minute") : many(Math.round(minutes / 60), "hour");
+  return ` · about ${time} at ${count(Number((3600 / view.seconds).toPrecision(2)))} an hour`;
 }
 
 function finished(view) {
@@ -167,16 +173,16 @@ function drawVotes(view) {
   );
 }
 
-function textOf(document) {
+export function textOf(document, words) {
   const about = [
     document.timestamp,
     document.speaker,
     document.session && `session ${document.session}`,
   ].filter(Boolean);
   return [
-    document.title ? el("h2", {}, marked(document.title)) : "",
+    document.title ? el("h2", {}, marked(document.title, words)) : "",
     about.length ? el("p", { class: "note" }, about.join(" · ")) : "",
-    el("p", { class: "body" }, marked(document.text)),
+    el("p", { class: "body" }, marked(document.text, words)),
   ].filter(Boolean);
 }
 
@@ -191,19 +197,23 @@ const contextTurns = (where, turns) =>
   );
 
 const COMMON = new Set(
-  "about after also been before could does from have into just more much only over said should some than that their them then there these they this were what when where which while will with would your".split(
-    " ",
-  ),
+  (
+    "about after all also and any are been before but can could did does for from get got had has have her him his " +
+    "how into its just let may more much not one only our out over said she should some than that the their them " +
+    "then there these they this was were what when where which while who why will with would you your"
+  ).split(" "),
 );
 
-/** A text with the words of the query marked, also with a short ending. */
-function marked(text) {
-  const words = (state.view.text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).filter(
-    (word) => word.length > 3 && !COMMON.has(word),
+/** A text with the words of the query, or others, marked, also with a short ending. */
+export function marked(text, wanted = state.view.text) {
+  const words = (wanted.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).filter(
+    (word) => word.length > 2 && !COMMON.has(word),
   );
   if (!words.length) return [text];
-  const stems = words.map((word) => word.replace(/(?:ing|ed|es|s)$/u, ""));
-  const pattern = `(?<![\\p{L}\\p{N}])((?:${stems.join("|")})\\p{L}{0,3})(?![\\p{L}\\p{N}])`;
+  const forms = words.map((word) =>
+    word.length > 4 ? `${word.replace(/(?:ing|ed|es|s)$/u, "")}\\p{L}{0,3}` : `${word}s?`,
+  );
+  const pattern = `(?<![\\p{L}\\p{N}])(${forms.join("|")})(?![\\p{L}\\p{N}])`;
   return text
     .split(new RegExp(pattern, "giu"))
     .map((part, at) => (at % 2 ? el("mark", {}, part) : part));
@@ -262,13 +272,13 @@ function drawMoves(view) {
     press("→", "Next", () => goTo(view.next)),
     press("s", "Skip", () => goTo(view.next_open)),
     press("u", "Undo", undo, { disabled: !view.can_undo }),
-    view.can_reword ? press("w", "Reword", openText) : "",
+    resolving || target() === "Answer" ? "" : press("w", "Edit query", openText),
     can("note") ? press("e", "Note", openNote) : "",
-    press("?", "Keys", () => find("help").showModal()),
+    resolving || target() === "Answer" ? "" : press("/", "Search", showSearch),
   );
 }
 
-export function drawHelp() {
+export function showHelp() {
   const answerable = resolving
     ? ["n y", "the query cannot be answered, or can be answered"]
     : ["n", "the query cannot be answered from the documents; go to the next query"];
@@ -285,16 +295,19 @@ export function drawHelp() {
       ? []
       : [
           ["r", "reject the query (not a usable question); go to the next query"],
-          ["w", "reword a generated query without judgements"],
+          ["w", "edit the text of the query, until another annotator judges it"],
+          ["/", "search all documents, also those outside the pool"],
         ]),
     ...(resolving ? [] : [["e", "write a note"]]),
+    ["q", "list and filter the queries and notes"],
+    ["g", "the project's guidelines"],
   ];
   const grades = info.grades.map((one) => [
     one.grade,
     [`${one.name}: ${one.meaning}`, one.effect].filter(Boolean).join("; "),
   ]);
-  find("help").replaceChildren(
-    el("h2", { id: "help-title" }, "Keys"),
+  show(
+    "Keys",
     keyTable(rows),
     el("h2", {}, "Grades"),
     keyTable(grades),
@@ -307,7 +320,6 @@ export function drawHelp() {
         "Every judgement is saved before the next document appears; you can close the page at any " +
         "time.",
     ),
-    el("form", { method: "dialog" }, el("button", {}, "Close")),
   );
 }
 

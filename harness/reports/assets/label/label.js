@@ -1,7 +1,8 @@
 // Shows one item and sends every key press; advances when the server has saved it.
 
 import { el, find, load, themeSwitch } from "../shared/page.js";
-import { draw, drawHelp } from "./draw.js";
+import { draw, showHelp } from "./draw.js";
+import { showGuidelines, showQueries, showSearch } from "./lists.js";
 
 export const info = await load();
 const { session } = info;
@@ -12,9 +13,6 @@ export const state = {
   busy: false,
   waiting: null,
   lost: false,
-  paces: [],
-  since: 0,
-  done: 0,
 };
 
 const grade = (value) => info.grades.find((one) => one.grade === value);
@@ -173,6 +171,18 @@ export function reject(value) {
   annotate({ rejected: same ? null : value }, words, !same);
 }
 
+/** Rejects a query of the list, or takes that back; the page stays at its item. */
+export async function rejectQuery({ item, rejected }) {
+  const annotation = { query: item.query, rejected: rejected ? null : true };
+  const words = rejected ? "no longer rejected" : "rejected";
+  if (!state.waiting) await send({ item: state.view.item, annotation, advance: false }, words);
+}
+
+/** Adds a document that a search found to the pool of its query, and shows it. */
+export function addCandidate(item) {
+  if (!state.waiting && !state.busy) send({ item, add: true }, "added to the pool");
+}
+
 export async function goTo(item) {
   if (state.busy || state.waiting) return;
   closeNote();
@@ -195,8 +205,9 @@ export function openNote() {
 }
 
 export function openText() {
-  if (state.view.can_reword)
-    openField("text", "Text of the query, for all annotators", state.view.text);
+  if (!resolving && state.view.why_fixed)
+    tell(`The text of this query cannot be changed: ${state.view.why_fixed}.`, false);
+  else if (!resolving) openField("text", "Text of the query, for all annotators", state.view.text);
 }
 
 function openField(field, label, value) {
@@ -212,7 +223,7 @@ function saveField(value) {
   if (state.field === "note" && value !== (state.view.note ?? ""))
     annotate({ note: value }, "the note", false);
   if (state.field === "text" && value && value !== state.view.text)
-    send({ item: state.view.item, reworded: value }, "the query");
+    send({ item: state.view.item, reworded: value }, "the query. Check your judgements of it");
 }
 
 function closeNote() {
@@ -231,7 +242,10 @@ const KEYS = new Map([
   ["r", () => reject(true)],
   ["w", openText],
   ["e", openNote],
-  ["?", () => find("help").showModal()],
+  ["q", showQueries],
+  ["/", () => resolving || info.target === "answer" || showSearch()],
+  ["g", showGuidelines],
+  ["?", showHelp],
 ]);
 for (const { grade: value } of info.grades) KEYS.set(String(value), () => giveGrade(value));
 for (const { key, name } of info.abilities) KEYS.set(key, () => giveAbility(name));
@@ -248,7 +262,8 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   // A key that is held down is one judgement.
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || find("help").open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (document.querySelector("dialog[open]")) return;
   const act = KEYS.get(event.key) ?? KEYS.get(event.key.toLowerCase());
   if (act && state.view?.total) {
     event.preventDefault();
@@ -273,10 +288,14 @@ export function press(key, words, act, attributes = {}) {
 
 // -- the page opens ------------------------------------------------------------------------------
 
-find("theme-place").append(themeSwitch());
+find("tools").append(
+  press("q", "Queries", showQueries),
+  press("g", "Guidelines", showGuidelines),
+  press("?", "Keys", showHelp),
+  themeSwitch(),
+);
 find("eyebrow").textContent =
   `${resolving ? "Conflicts" : "Labelling"} · project ${info.name} · annotator ${session.annotator}`;
-drawHelp();
 addEventListener("visibilitychange", () => {
   if (!document.hidden && state.view && !state.busy && !state.waiting && find("note-place").hidden)
     retry();
