@@ -136,7 +136,14 @@ def _parts(
     card: Path | None, names: list[str], task: Task, config: DatasetConfig, where: str
 ) -> repository.Parts:
     configs = repository.configs(card, names, where)
-    return repository.parts(configs, task.subsets, config.split, where)
+    parts = repository.parts(configs, task.subsets, config.split, where)
+    if not task.repository:  # whose metadata would name the split to evaluate
+        there = {tables["qrels"].split for tables in parts.values()}
+        if len(there) == 1 and (split := there.pop()) in task.splits and split != config.split:
+            raise UsageError(
+                f"{where}: has judgements of the split {split} only; add --split {split}"
+            )
+    return parts
 
 
 def _wanted(parts: repository.Parts, names: list[str]) -> list[str]:

@@ -301,12 +301,12 @@ def test_a_repository_that_is_not_whole_is_one_line(tmp_path: Path, home: Path) 
     assert "head is not YAML" in refused(folder)
 
 
-def test_the_only_split_there_is_is_taken_and_of_several_the_one_that_is_asked_for(
+def test_judgements_are_read_from_the_requested_split_or_the_one_there_is_is_named(
     tmp_path: Path, home: Path
 ) -> None:
     folder = write(tmp_path / "r", SMALL, split="train")
-    dataset = open_dataset("mteb/mine", source=folder)
-    assert repairs(dataset)["judgements without a split 'test': only split used"] == ["train"]
+    assert "has judgements of the split train only; add --split train" in refused(folder)
+    assert open_dataset("mteb/mine", source=folder, split="train").n_queries == 2
     card = (folder / "README.md").read_text()
     before = "  - split: train\n    path: default/train-*\n"
     (folder / "README.md").write_text(
