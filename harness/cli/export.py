@@ -3,7 +3,7 @@
 Write the rankings of a run as TREC, ir-metadata (TREC with comments that describe the run), Parquet
 or JSON lines, or as the log of LongMemEval's scripts; or write answers as the hypotheses that its
 judge reads. An existing file is not overwritten. `harness datasets export` writes documents,
-queries and qrels.
+queries and qrels; both name documents that share an id HAYSTACK/ID in TREC's formats.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", metavar="FILE", required=True, help="file to write")
     parser.add_argument(
-        "--source", metavar="PATH", help="LongMemEval's raw file, for --format longmemeval"
+        "--source",
+        metavar="PATH",
+        help="the dataset's raw files, if they have moved; for longmemeval and TREC",
     )
     add_results(parser)
     add_output(parser)
@@ -49,7 +51,7 @@ def main(options: argparse.Namespace) -> int:
     from harness.runs.folder.answers_folder import export_hypotheses
     from harness.runs.folder.export import export_run
 
-    if options.format != "longmemeval":
+    if options.format not in ("longmemeval", "trec", "ir-metadata"):
         refuse(options, f"for --format {options.format}", "source")
     folder, out = run_folder(options, options.run), Path(options.out)
     if options.format == "longmemeval-hypotheses":

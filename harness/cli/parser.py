@@ -98,8 +98,23 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if wrong and self._subparsers is not None:
             known = re.findall(r"[\w-]+", wrong[2])
-            message = f"unknown command {wrong[1]!r}{suggest(wrong[1], known)}"
+            group = _group_with(wrong[1]) if self.prog == "harness" else ""
+            close = f"; did you mean harness {group} {wrong[1]}?" if group else ""
+            message = f"unknown command {wrong[1]!r}{close or suggest(wrong[1], known)}"
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
+def _group_with(name: str) -> str:
+    """Returns the first command that has a sub-command `name`; empty if none has."""
+    for group, parser in _subcommands(build_parser(load_all=True)).items():
+        if name in _subcommands(parser):
+            return group
+    return ""
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    actions = parser._subparsers._group_actions if parser._subparsers is not None else []
+    return {**actions[0].choices} if actions and isinstance(actions[0].choices, dict) else {}
 
 
 class _Once(argparse.Action):

@@ -320,7 +320,7 @@ def _changes(dataset: Dataset) -> Iterator[ExportedChange]:
 
 
 def _beir(dataset: Dataset, folder: Path) -> None:
-    names = _unique_ids(dataset)
+    names = unique_ids(dataset)
     write_lines(
         folder / "corpus.jsonl",
         (
@@ -370,7 +370,7 @@ def _beir(dataset: Dataset, folder: Path) -> None:
 
 
 def _trec(dataset: Dataset, folder: Path) -> None:
-    names = _unique_ids(dataset)
+    names = unique_ids(dataset)
     for id_ in (*dataset.query_ids, *names):
         if _SPACE.search(id_) or not id_:
             raise UsageError(
@@ -399,7 +399,7 @@ def _trec(dataset: Dataset, folder: Path) -> None:
 
 
 def _mteb(dataset: Dataset, folder: Path) -> None:
-    names = _unique_ids(dataset)
+    names = unique_ids(dataset)
     whole = all(dataset.haystack_size(h) == len(names) for h in range(len(dataset.haystack_ids)))
     write_mteb(dataset, folder, names, _default_key(dataset, names), whole=whole)
 
@@ -490,12 +490,17 @@ def _names(homes: dict[str, int | None]) -> str | list[str] | dict[str, int | No
     return next(iter(homes)) if len(homes) == 1 else list(homes)
 
 
-def _unique_ids(dataset: Dataset) -> list[str]:
+def has_unique_ids(dataset: Dataset) -> bool:
+    """Tests whether no two documents share an id."""
+    column = dataset.documents.column("id")
+    return bool(pc.count_distinct(column).as_py() == len(column))
+
+
+def unique_ids(dataset: Dataset) -> list[str]:
     """Returns a name for each row: its id, or `haystack/id` if rows share the id. Raises UsageError
     if that is the id of another document."""
-    column = dataset.documents.column("id")
-    ids: list[str] = column.to_pylist()
-    if pc.count_distinct(column).as_py() == len(ids):
+    ids: list[str] = dataset.documents.column("id").to_pylist()
+    if has_unique_ids(dataset):
         return ids
     homes = _homes(dataset)
     counts: dict[str, int] = {}
@@ -505,7 +510,9 @@ def _unique_ids(dataset: Dataset) -> list[str]:
         f"{next(iter(homes.get(row, {str(row): None})))}/{id_}" if counts[id_] > 1 else id_
         for row, id_ in enumerate(ids)
     ]
-    if len(set(names)) < len(names):
+    if len(set(names)) < len(names) or any(
+        name != id_ and name in counts for name, id_ in zip(names, ids, strict=True)
+    ):
         raise UsageError(
             f"{dataset.name}: a document's id is HAYSTACK/ID of another document, so ids would not "
             "be unique; export as jsonl"

@@ -435,7 +435,7 @@ def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArra
     """
     n = dataset.n_queries
     if n == 0:
-        raise UsageError(f"{dataset.name} has no queries")
+        raise UsageError(f"{dataset.name} has no queries; does --source name the right file?")
     if limit is None or limit >= n:
         return np.arange(n)
     rng = np.random.default_rng(seed)

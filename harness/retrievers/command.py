@@ -268,7 +268,7 @@ class Command(wire.WireRetriever):
             hung = not self._end.alive
             self._end()
             how = f"took longer than {self._timeout:g} s and was killed" if hung else "ended"
-            status = "" if hung else f", status {process.wait()}"
+            status = "" if hung else f" with status {process.wait()} instead of a reply"
             raise RuntimeError(
                 f"the command {how}{status}, at {message_type(message)!r}{self._told()}"
             )

@@ -202,7 +202,13 @@ def in_range(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDA
         found = ids.astype(np.int64, copy=False)
     else:
         given = list(ids)  # once: it may be a generator
-        if not {bool, np.bool_}.isdisjoint(map(type, given)):
+        kinds = set(map(type, given))
+        if wrong := [k for k in kinds if not (issubclass(k, str) or hasattr(k, "__index__"))]:
+            raise NotAnAnswerError(
+                f"search returned {wrong[0].__name__} instead of ids; return document.id, a "
+                "position in the corpus, or Hit(text=...) for a text"
+            )
+        if not {bool, np.bool_}.isdisjoint(kinds):
             raise NotAnAnswerError(
                 "search returned True or False instead of ids; if they are a mask over the "
                 "corpus, return the positions: np.flatnonzero(mask)"

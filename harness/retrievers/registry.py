@@ -123,8 +123,9 @@ class RetrieverSpec:
         if not can_serve(built):
             raise UsageError(
                 f"retriever {self.name!r} lacks index(corpus) or search(queries, k), or, in place "
-                "of index, reset() and add(documents); see harness/retrievers/contract.py"
+                "of index, reset() and add(documents)"
             )
+        _check_signatures(self.name, built)
         check_ranked_by(built)
         return built
 
@@ -154,6 +155,18 @@ def factory_of(name: str) -> Callable[..., Any]:
     """
     found = find(full_name(name))
     return wrapper_for(found) or found
+
+
+def _check_signatures(name: str, built: Any) -> None:
+    """Raises UsageError for an `index` or `search` that cannot be called as the harness does."""
+    for method, arguments in (("index", ["corpus"]), ("search", ["queries", "k"])):
+        try:
+            inspect.signature(getattr(built, method, print)).bind(*arguments)
+        except TypeError as error:
+            call = f"{method}({', '.join(arguments)})"
+            raise UsageError(f"retriever {name!r}: called as {call}: {error}") from None
+        except ValueError:  # an extension module without signatures
+            continue
 
 
 def _retrieves(function: Callable[..., Any]) -> bool:
@@ -318,6 +331,12 @@ class FunctionRetriever:
         self._params = dict(params)
         self._wants_corpus = "corpus" in accepted
         self.returns_dataset_ids = not self._wants_corpus
+        given = {**params, "corpus": None} if self._wants_corpus else params
+        try:
+            inspect.signature(function).bind("", 1, **given)
+        except TypeError as error:
+            call = f"{function.__name__}(text, k{', corpus' if self._wants_corpus else ''})"
+            raise UsageError(f"the function is called as {call}: {error}") from None
 
     def index(self, corpus: Any) -> None:
         """Stores the corpus for functions with a `corpus` parameter."""

@@ -258,5 +258,6 @@ def _check_fit(settings: Settings, built: Retriever) -> None:
         )
     if settings.max_usd is not None and not callable(getattr(built, "report", None)):
         raise UsageError(
-            "--max-usd cannot be kept: the system has no report() that says what it has used"
+            "--max-usd: the retriever has no report(), so its cost is unknown; add one, or omit "
+            "--max-usd"
         )

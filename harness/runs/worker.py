@@ -185,7 +185,8 @@ class Worker:
         caller, built = self._caller(), self.builds
         if isinstance(built, RetrieverSpec):
             built = caller(partial(built.build, self._options.seed))
-        state = WorkerState(self._place.open(), built, caller)
+        limit = self._limits.query or self._limits.index
+        state = WorkerState(self._place.open(), built, caller, report_limit=limit)
         if not isinstance(built, ProcessRetriever):  # it counts from 0 for each haystack
             state.add_report(WorkResult(0, 0, []))  # earlier usage is not part of the run
         return state

@@ -129,6 +129,7 @@ class WorkerState:
     counted: Counts = field(default_factory=dict)  # last usage that its process reported
     counted_of: int = 0  # number of that process
     indexing: bool = False
+    report_limit: float | None = None  # seconds
     timed_out: list[CallThread] = field(default_factory=list)  # threads of calls that timed out
     chain: int | None = None  # chain ingested up to the time of `haystack`
     blinded: BlindedCorpus = field(init=False)
@@ -146,7 +147,15 @@ class WorkerState:
             return
         asked = partial(plain_report, report)
         if not self.stuck:
-            self.add_values(self.call(asked), result)
+            try:
+                values = self.call(asked, self.report_limit)
+            except CallTimeoutError as error:
+                if isinstance(self.retriever, ProcessRetriever):
+                    self.retriever.close()
+                message = f"{name_of(self.retriever)}: report: {error} (--query-timeout)"
+                _log.warning(f"warning: {message}; its usage is incomplete")
+                values = {"error": message}
+            self.add_values(values, result)
             return
         from harness.runs.timeouts import CallThread
 

@@ -71,11 +71,13 @@ def resolve(rankings: Rankings, dataset: Dataset) -> Resolved:
         ids = rankings.document.take(pa.array(order)).combine_chunks()
     if isinstance(ids, pa.ChunkedArray):
         ids = pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], pa.string())
-    return Resolved(kept, _rows(dataset, kept, ids), rank, unknown)
+    return Resolved(kept, find_rows(dataset, kept, ids), rank, unknown)
 
 
-def _rows(dataset: Dataset, query: npt.NDArray[np.int32], ids: pa.Array) -> npt.NDArray[np.int32]:
-    """Looks up document ids in the haystack of each row's query."""
+def find_rows(
+    dataset: Dataset, query: npt.NDArray[np.int32], ids: pa.Array
+) -> npt.NDArray[np.int32]:
+    """Looks up document ids in the haystack of each row's query; -1 for those not in it."""
     rows = np.full(len(query), -1, np.int32)
     haystack = dataset.query_haystack[query]
     order = np.argsort(haystack, kind="stable")

@@ -57,12 +57,12 @@ from harness.scoring.tokens import run_tokens
 if TYPE_CHECKING:
     from harness.runfiles.tables import Frame
 
-_NO_RANKING = "no ranking in the run"
+_NO_RANKING = "without a ranking"
 NOT_ASKED = "not asked in this run"
-NO_ANSWER = "no answer exists (abstention)"
-NO_JUDGEMENT = "no judgement"
-NO_EVIDENCE = "no evidence in the answer key"
-NO_USER = "no user"
+NO_ANSWER = "unanswerable"
+NO_JUDGEMENT = "without a judgement"
+NO_EVIDENCE = "without relevant documents"
+NO_USER = "without a user"
 Flags = npt.NDArray[np.bool_]
 
 

@@ -227,18 +227,9 @@ def dataset_labels(d: ScoredDataset | DatasetRef) -> str:
     return f"granularity={d.granularity}  text={d.text}  split={d.split}"
 
 
-_EXCLUDED = {
-    "no evidence in the answer key": "without relevant documents",
-    "no answer exists (abstention)": "unanswerable",
-    "no judgement": "without a judgement",
-    "no ranking in the run": "without a ranking",
-}
-
-
 def excluded_message(excluded: Mapping[str, int]) -> str:
     """Describes the queries that are excluded from means, by the reasons in scores.json."""
-    reasons = (f"{n} {_EXCLUDED.get(reason, reason)}" for reason, n in excluded.items())
-    return f"excluded queries: {'; '.join(reasons)}"
+    return f"excluded queries: {'; '.join(f'{n} {reason}' for reason, n in excluded.items())}"
 
 
 def unreached_message(returned: ReturnedStats | None, metrics: Iterable[str] | None = None) -> str:

@@ -12,9 +12,9 @@ from statsmodels.stats.multitest import multipletests
 from harness.analysis.gate import status
 from harness.extensions.site.history import (
     FELL,
+    INCONCLUSIVE,
     NOT_SHOWN,
     NOT_TESTED,
-    OPEN,
     ROSE,
     UNCHANGED,
     ChangeOutcome,
@@ -140,7 +140,7 @@ def test_what_could_never_be_shown_is_in_no_correction() -> None:
     few = line("few", m=cell(0.25, smallest=0.25))
     same = [line(f"same{i}", m=cell(1.0, smallest=1.0, difference=0.0, wins=0)) for i in range(9)]
     found = judged([few, *same, line("fell", m=cell(0.03, difference=-0.1))])
-    assert found["few", "m"].outcome == OPEN
+    assert found["few", "m"].outcome == INCONCLUSIVE
     assert {found[f"same{i}", "m"].outcome for i in range(9)} == {UNCHANGED}
     assert found["fell", "m"].outcome == FELL
     assert found["fell", "m"].p == pytest.approx(0.03)
@@ -148,7 +148,7 @@ def test_what_could_never_be_shown_is_in_no_correction() -> None:
 
 def test_a_test_that_the_number_of_tests_makes_impossible_is_open() -> None:
     lines = [line(f"s{i}", m=cell(0.02, smallest=0.02)) for i in range(5)]
-    assert {v.outcome for v in judged(lines).values()} == {OPEN}
+    assert {v.outcome for v in judged(lines).values()} == {INCONCLUSIVE}
 
 
 @pytest.mark.parametrize("nights", [120, pytest.param(800, marks=pytest.mark.slow)])
@@ -202,7 +202,7 @@ def test_drops_have_the_outcomes_and_messages_of_a_gate_and_one_correction() -> 
         "1 dropped by more than 0.02",
         "2 inconclusive: a drop of more than 0.02 is not ruled out",
         "1 rose, 2 fell (4 tests, Holm, alpha 0.05)",
-        "2 open: too few data to show any change",
+        "2 inconclusive: too few data to show any change",
     ]
     assert [status(checks), status(checks[1:]), status(checks[4:])] == [1, 3, 0]
     assert status(checks[1:], allow_inconclusive=True) == 0
@@ -213,7 +213,7 @@ def test_t_tests_that_could_hardly_show_anything_stay_in_the_correction() -> Non
     lines = [line(f"s{i}", m=cell(p, smallest=0.2)) for i, p in enumerate((0.03, 0.6, 0.6))]
     lines = [replace(one, change=replace(one.change, test="t")) for one in lines]
     assert verdicts(lines).tested == 3
-    assert {v.outcome for v in judged(lines).values()} == {OPEN}
+    assert {v.outcome for v in judged(lines).values()} == {INCONCLUSIVE}
 
 
 def test_a_night_without_a_test_says_why() -> None:
@@ -222,7 +222,7 @@ def test_a_night_without_a_test_says_why() -> None:
     first = replace(few, change=LineChange(state="first"))
     apart = replace(few, change=LineChange(state="not comparable"))
     assert [messages([one], verdicts([one])) for one in (few, same, first, apart)] == [
-        ["1 open: too few data to show any change"],
+        ["1 inconclusive: too few data to show any change"],
         ["unchanged"],
         ["the first time, nothing to compare with"],
         ["1 not comparable with the last time"],

@@ -527,7 +527,10 @@ def test_wrong_use_is_told_in_a_line(
 
 
 def test_judging_what_is_no_folder_of_answers_is_refused(harness: Harness, run: Path) -> None:
-    for path, said in ((run, "a folder without answers"), (run / "gone", "not there")):
+    for path, said in (
+        (run, "a folder without answers"),
+        (run / "gone", "no such folder of answers"),
+    ):
         told = harness("judge", path, "--judge", "plain", "--model", "m")
         assert told.status == 2
         assert said in told.err

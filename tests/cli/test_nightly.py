@@ -577,4 +577,4 @@ retriever = "mine.py:Mine"
     found = summary(place)
     assert page.nights[-1].messages == "; ".join(found["messages"])
     assert "4 inconclusive: a drop of more than 0.02 is not ruled out" in page.nights[-1].messages
-    assert "open: too few data to show any change" in page.verdicts
+    assert "inconclusive: too few data to show any change" in page.verdicts

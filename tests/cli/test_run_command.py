@@ -238,6 +238,7 @@ WRONG: list[tuple[list[Any], str]] = [
     ([*BM25, "--backend", "ray", "--isolate"], "remove --backend ray"),
     ([*BM25, "--verbose"], "harness run: unknown: --verbose"),
     (["rnu"], "unknown command 'rnu'; did you mean run"),
+    (["archive", "base"], "unknown command 'archive'; did you mean harness runs archive?"),
 ]
 
 

@@ -19,7 +19,7 @@ ABSTENTION = "abstention"
 _UNKNOWN = 1 << 31  # more than any ranking holds
 """The ability of queries that have no answer."""
 
-NO_RANKING = "no ranking in the run"
+NO_RANKING = "without a ranking"
 """Why a query is left out with --missing skip."""
 
 
@@ -212,9 +212,9 @@ RULES = {
 
 
 FOR_NO_RUN = (
-    "no answer exists (abstention)",
-    "no judgement",
-    "no evidence in the answer key",
+    "unanswerable",
+    "without a judgement",
+    "without relevant documents",
 )
 """Why no run can be scored on a query, whatever became of it."""
 
@@ -234,11 +234,11 @@ def why_not(
     if query.id not in outcomes.asked:
         return "not asked in this run"
     if query.ability == ABSTENTION and not rule.unanswerable:
-        return "no answer exists (abstention)"
+        return "unanswerable"
     if rule.needs == "judgement" and not judged:
-        return "no judgement"
+        return "without a judgement"
     if rule.needs == "evidence" and not any(one.grade >= 1 for one in judged):
-        return "no evidence in the answer key"
+        return "without relevant documents"
     if query.id in outcomes.unmeasurable:
         return "not measurable: no text was resolved"
     return NO_RANKING if skipped else None

@@ -11,16 +11,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import pytrec_eval
 import yaml
 from corpora import labelled
 from resealed import reseal
 
+from harness.datasets.export import export
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.runfiles.rankings import Rankings
 from harness.runfiles.readers import read_rankings
 from harness.runfiles.write import blocks, read_blocks, write_jsonl, write_parquet, write_trec
 from harness.runs.folder.export import FLAT, export_run
+from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 
@@ -74,6 +79,31 @@ def test_ir_metadata_stands_before_the_rankings_as_yaml(home: Path, tmp_path: Pa
     collection = described["data"]["test collection"]
     assert collection["fingerprint"] == record["dataset"]["fingerprint"]
     assert same(read_rankings(out), read_rankings(folder / "rankings.parquet"))
+
+
+def test_pytrec_eval_finds_our_numbers_in_an_exported_run_and_dataset(
+    home: Path, tmp_path: Path
+) -> None:
+    dataset = open_dataset("sample")  # its haystacks share ids
+    folder = run(dataset, "bm25", Settings(20), out=tmp_path)
+    export_run(folder, tmp_path / "run.trec", "trec")
+    export(dataset, tmp_path / "files", "trec")
+    with (
+        (tmp_path / "files" / "qrels.txt").open() as qrels,
+        (tmp_path / "run.trec").open() as ranks,
+    ):
+        evaluator = pytrec_eval.RelevanceEvaluator(
+            pytrec_eval.parse_qrel(qrels), {"recall.10", "ndcg_cut.10"}
+        )
+        theirs = evaluator.evaluate(pytrec_eval.parse_run(ranks)).values()
+    scores = score_run(folder, dataset)
+    for name, ours in {"recall_10": "recall@10", "ndcg_cut_10": "ndcg@10"}.items():
+        mean = sum(values[name] for values in theirs) / len(theirs)
+        assert mean == pytest.approx(scores[ours, "all", "trec"], abs=1e-9)
+
+    options = ImportOptions(tmp_path / "imported", "theirs", k=20, strict=True)
+    again = import_rankings(tmp_path / "run.trec", dataset, options)
+    assert same(*(read_rankings(one / "rankings.parquet") for one in (again, folder)))
 
 
 def test_what_cannot_be_exported_leaves_nothing(home: Path, tmp_path: Path) -> None:

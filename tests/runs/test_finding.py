@@ -47,6 +47,12 @@ class Pretender(First):
 class Lame:
     def index(self, corpus): ...
 
+class OneByOne:
+    def index(self, corpus): ...
+    def search(self, query): ...
+
+def without_k(text): ...
+
 class Fails:
     def __init__(self):
         raise FileNotFoundError("no model here")
@@ -175,6 +181,8 @@ def test_built_in_names_come_first_then_entry_points_then_plug_ins(
         ("{}:fixed", {"text": "x"}, "has no parameter 'text'"),
         ("{}:Lame", {"x": 1}, "has no parameter 'x'; known: none"),
         ("{}:Lame", {}, "lacks index(corpus) or search(queries, k)"),
+        ("{}:OneByOne", {}, "called as search(queries, k): too many positional arguments"),
+        ("{}:without_k", {}, "called as without_k(text, k): too many positional arguments"),
         ("{}:instance", {}, "is a First, not a class or a function"),
         ("{}:Needs", {}, "needs --param model=...; for an object, write a function that returns"),
         ("http", {}, "needs --param url=..."),

@@ -80,6 +80,14 @@ class HangsAtIndex(Counts):
         if HangsAtIndex.n == 2:
             threading.Event().wait()
 
+class HangsAtReport(Plain):
+    n = 0
+    def report(self):
+        HangsAtReport.n += 1
+        if HangsAtReport.n == 4:
+            threading.Event().wait()
+        return {"calls": HangsAtReport.n}
+
 class OfOneThread(Counts):
     "What SQLite opens in a thread serves in that thread alone."
     def __init__(self):
@@ -264,6 +272,14 @@ def test_an_index_that_takes_too_long_costs_its_haystack_and_is_not_called_again
     late = f"HangsAtIndex: index: it took longer than {limit} (--index-timeout)"
     assert {*errors(folder)} == {late}
     assert (reported(folder)["taken"], reported(folder)["twice"]) == (12, 0)
+
+
+def test_a_report_that_hangs_costs_at_most_its_haystack(
+    systems: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = ran(f"{systems}:HangsAtReport", tmp_path, query_timeout=1.0)
+    assert RunFolder(folder).record.queries.failed < 321 / 2
+    assert "HangsAtReport: report: it took longer than 1 s (--query-timeout)" in caplog.text
 
 
 @pytest.mark.extensions

@@ -50,7 +50,7 @@ def test_a_perfect_answer_to_one_query_of_ten_is_a_tenth(tmp_path: Path) -> None
     (trec,) = left.report.protocols
     cell = trec.slices["all"].metrics["ndcg@1"]
     assert (cell.value, cell.n) == (1.0, 1)
-    assert len(left.excluded["trec"]["no ranking in the run"]) == 9
+    assert len(left.excluded["trec"]["without a ranking"]) == 9
 
 
 def test_a_query_that_the_judgements_do_not_know_is_ignored_and_counted(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_recall_in_scope_is_the_recall_without_the_leaks(shared: Dataset) -> Non
 
 def test_queries_without_a_user_are_excluded(shared: Dataset) -> None:
     scores = score(shared, lists(RANKED))
-    assert scores.excluded["scope"] == {"no user": ["anyone"]}
+    assert scores.excluded["scope"] == {"without a user": ["anyone"]}
 
 
 def test_a_failed_query_does_not_count_as_protected(shared: Dataset) -> None:

@@ -60,9 +60,9 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
     run = lists({q: ["d0"] for q in ("good", "trap", "all zero", "failed", "not asked")})
     gone = {"not asked in this run": ["not asked"]}
     scores = score(dataset, run, answered=answered)
-    assert scores.excluded["trec"] == gone | {"no judgement": ["no answer", "no judgement"]}
+    assert scores.excluded["trec"] == gone | {"without a judgement": ["no answer", "no judgement"]}
     assert scores.excluded["memory"] == gone | {
-        "no evidence in the answer key": ["no answer", "no judgement", "all zero", "all negative"]
+        "without relevant documents": ["no answer", "no judgement", "all zero", "all negative"]
     }
     for protocol, n in {"trec": 6, "memory": 4}.items():
         counts = {reason: len(ids) for reason, ids in scores.excluded[protocol].items()}
@@ -82,7 +82,7 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
         "unknown_in_run": 0,
     }
     skipped = score(dataset, run, Choices(["memory"], missing="skip"), answered=answered)
-    assert skipped.excluded["memory"]["no ranking in the run"] == ["silent"]
+    assert skipped.excluded["memory"]["without a ranking"] == ["silent"]
     # good is found, trap and failed are not: a failure is no missing query, and counts 0.
     assert cell(skipped, "memory", "hit@1").value == 1 / 3
     assert decode(encode(scores.report), ScoreReport, "scores.json") == scores.report
@@ -129,7 +129,7 @@ def test_what_is_left_out_as_missing_is_left_out_everywhere_as_its_signatures_sa
     expected = score(dataset, run, Choices(answers=True), answered=unasked)
     for scores in (skipped, expected):
         assert scores.excluded["answers"] == (
-            {"no ranking in the run": ["missing"]} if scores is skipped else {}
+            {"without a ranking": ["missing"]} if scores is skipped else {}
         )
         assert scores["success@1", "all", "answers"] == 1 / 2
     for section in ("knowledge_update", "tokens", "abstention"):

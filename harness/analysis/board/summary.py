@@ -32,7 +32,7 @@ from harness.records.run import Params
 from harness.records.scores import AnsweredOnly, Interval, MetricResult, ReturnedStats
 from harness.runs.usage import format_usd
 from harness.schema import Ability
-from harness.scoring.scores import unreached_message
+from harness.scoring.scores import dataset_labels, unreached_message
 from harness.scoring.signatures import digest
 
 
@@ -66,11 +66,10 @@ def is_complete(board: Board) -> bool:
 def title(board: Board) -> str:
     """Describes a board in one line."""
     d = board.dataset
-    altered = ", NOT the published files" if d.published_files is False else ""
+    altered = "  (NOT the published files)" if d.published_files is False else ""
     return (
-        f"{d.name}, {d.granularity}, {d.text} text, {d.split}, data {d.fingerprint[:8]}{altered}; "
-        f"{count_of(board.queries.n, 'queries')} scored, "
-        f"{'' if is_complete(board) else 'at most '}{board.depth} deep"
+        f"dataset={d.name}  {dataset_labels(d)}  scored={board.queries.n}  k={board.depth}  "
+        f"data={d.fingerprint[:8]}{altered}"
     )
 
 

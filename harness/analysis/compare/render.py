@@ -218,7 +218,7 @@ def _equivalent(found: Equivalence) -> str:
         return f"shown (p {_p(found.p)})"
     if found.equivalent or found.here:
         return f"shown{'' if found.equivalent else ' here'} ({found.share:.1%} differ)"
-    return "cannot tell" if found.note else f"not shown (p {_p(found.p)})"
+    return "inconclusive" if found.note else f"not shown (p {_p(found.p)})"
 
 
 def _p(value: float) -> str:
@@ -379,7 +379,7 @@ def _what_equivalence_is(table: Table, pairs: Sequence[Pair]) -> list[str]:
             f"shown here: for these {table.cluster_by} only, by the share of queries that differ."
         )
     notes = [one.note for one in found if not one.equivalent]
-    return lines + [f"cannot tell: {note}." for note in _merged(notes, table.cluster_by)]
+    return lines + [f"inconclusive: {note}." for note in _merged(notes, table.cluster_by)]
 
 
 def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:

@@ -75,13 +75,13 @@ def exclusions(protocol: ProtocolRules, inputs: Inputs) -> list[str]:
     users = inputs.dataset.scopes
     reasons = {
         "not asked in this run": ~inputs.asked,
-        "no answer exists (abstention)": unanswerable & (not protocol.unanswerable),
-        "no judgement": ~judged & (protocol.needs == "judgement"),
-        "no evidence in the answer key": ~evidence & (protocol.needs == "evidence"),
-        "no user": np.array(protocol.needs == "user")
+        "unanswerable": unanswerable & (not protocol.unanswerable),
+        "without a judgement": ~judged & (protocol.needs == "judgement"),
+        "without relevant documents": ~evidence & (protocol.needs == "evidence"),
+        "without a user": np.array(protocol.needs == "user")
         & ~(users.has_user if users else np.zeros(len(qrels), bool)),
         "not measurable: no text was resolved": ~inputs.measurable,
-        "no ranking in the run": inputs.skipped,
+        "without a ranking": inputs.skipped,
     }
     found: list[str] = np.select([*reasons.values()], [*reasons], default="").tolist()
     return found

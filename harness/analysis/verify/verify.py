@@ -28,9 +28,9 @@ _SHOWN = 3
 """Maximum number of queries that a difference names."""
 
 NOT_SCORABLE = (
-    "no answer exists (abstention)",
-    "no judgement",
-    "no evidence in the answer key",
+    "unanswerable",
+    "without a judgement",
+    "without relevant documents",
 )
 """Reasons why a protocol cannot score a query in any run."""
 

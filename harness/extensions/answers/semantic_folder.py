@@ -139,7 +139,7 @@ def semantic_of_run(
     }
     has_text = np.array([bool(one.gold) for one in asked])
     left_out = {
-        "no evidence in the answer key": int((counted & ~ranked.has_relevant).sum()),
+        "without relevant documents": int((counted & ~ranked.has_relevant).sum()),
         "the evidence has no text in the corpus": int(
             (counted & ranked.has_relevant & ~has_text).sum()
         ),

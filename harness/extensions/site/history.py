@@ -294,10 +294,10 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
 # -- Tests of one night -----------------------------------------------------------------------
 
 ROSE, FELL = "rose", "fell"
-NOT_SHOWN, UNCHANGED, OPEN = "no change shown", "unchanged", "open"
+NOT_SHOWN, UNCHANGED, INCONCLUSIVE = "no change shown", "unchanged", "inconclusive"
 NOT_TESTED = "not tested"
-OPEN_WORDS = f"{OPEN}: too few data to show any change"
-"""Description of `open`."""
+INCONCLUSIVE_WORDS = f"{INCONCLUSIVE}: too few data to show any change"
+"""Description of `inconclusive`."""
 
 Key = tuple[Series, str, str]
 """Series, slice and metric."""
@@ -331,9 +331,9 @@ def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
     five of them in the family, ten haystacks could not show a drop in any of five metrics. A test
     that cannot reach p <= alpha for any signs of its differences is excluded from the family:
     either its differences are all 0 (`unchanged`), or there are too few independent clusters
-    (`open`). Excluding it is valid, because it can never be a false positive (Tarone, 1990). A t
-    test can be one at any spread and stays in. A metric that no p can show in a family of that size
-    is open too.
+    (`inconclusive`). Excluding it is valid, because it can never be a false positive (Tarone,
+    1990). A t test can be one at any spread and stays in. A metric that no p can show in a family
+    of that size is inconclusive too.
     """
     found: dict[Key, ChangeOutcome] = {}
     alpha = 0.05
@@ -347,7 +347,7 @@ def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
             for metric, one in metrics.items():
                 key = line.series, part, metric
                 moved = one.wins or one.losses or not one.n
-                state = OPEN if part == "all" else NOT_TESTED
+                state = INCONCLUSIVE if part == "all" else NOT_TESTED
                 found[key] = ChangeOutcome(state if moved else UNCHANGED)
                 if part != "all" or not moved or one.p is None or one.smallest_p is None:
                     continue
@@ -383,7 +383,7 @@ def _outcome(change: MetricChange, p: float, tests: int, alpha: float) -> str:
     if p <= alpha:
         return ROSE if (change.difference or 0) > 0 else FELL
     # Holm's correction multiplies the smallest of m p-values by m.
-    return OPEN if (change.smallest_p or 0) * tests > alpha else NOT_SHOWN
+    return INCONCLUSIVE if (change.smallest_p or 0) * tests > alpha else NOT_SHOWN
 
 
 def drops(lines: Iterable[Line], found: ChangeOutcomes) -> list[GateResult]:
@@ -415,8 +415,8 @@ def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
         shown = ", ".join(f"{outcomes.count(word)} {word}" for word in words)
         how = f"{count_of(found.tested, 'tests')}, Holm, alpha {found.alpha:g}"
         parts.append(f"{shown or NOT_SHOWN} ({how})")
-    if OPEN in outcomes:
-        parts.append(f"{outcomes.count(OPEN)} {OPEN_WORDS}")
+    if INCONCLUSIVE in outcomes:
+        parts.append(f"{outcomes.count(INCONCLUSIVE)} {INCONCLUSIVE_WORDS}")
     elif not parts and (UNCHANGED in outcomes or "unchanged" in states):
         parts.append(UNCHANGED)
     elif not parts and "first" in states:

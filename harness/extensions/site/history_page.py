@@ -11,9 +11,9 @@ import harness
 from harness.errors import UsageError
 from harness.extensions.site.history import (
     FELL,
+    INCONCLUSIVE_WORDS,
     NOT_SHOWN,
     NOT_TESTED,
-    OPEN_WORDS,
     ROSE,
     UNCHANGED,
     ChangedSetting,
@@ -34,7 +34,7 @@ from harness.schema import Ability
 T = TypeVar("T")
 
 _SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
-_SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN_WORDS, NOT_TESTED)
+_SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, INCONCLUSIVE_WORDS, NOT_TESTED)
 _SHORT = tuple(word.partition(":")[0] for word in _SAID)  # as verdicts say it
 
 
@@ -209,8 +209,8 @@ def _about(line: ScoredLine) -> str:
         approximate = f", approximate: {found.approximate}" if found.approximate else ""
         over = f"; intervals over {found.clusters} {found.cluster_by}{approximate}"
     return (
-        f"{line.protocol}, {line.level}; {data.text} text, {data.split}; "
-        f"at most {line.k} documents deep; data {data.fingerprint[:8]}{over}"
+        f"protocol={line.protocol}  level={line.level}  text={data.text}  split={data.split}  "
+        f"k={line.k}  data={data.fingerprint[:8]}{over}"
     )
 
 

@@ -89,7 +89,7 @@ class AnswersFolder:
         without answers of this version."""
         path = self.path / RECORD
         if not path.is_file():
-            what = "a folder without answers" if self.path.is_dir() else "not there"
+            what = "a folder without answers" if self.path.is_dir() else "no such folder of answers"
             raise UsageError(f"{self.path}: {what}; `harness answer RUN` makes one")
         record = read_with_checksums(path, AnswersRecord, _REMEDY, required=True)
         if record.answers_version != ANSWERS_VERSION:

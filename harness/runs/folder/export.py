@@ -11,20 +11,23 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.datasets.export import has_unique_ids, unique_ids
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, suggest
 from harness.io.files import disk_errors, file_aside
 from harness.io.plugins import provider
-from harness.runfiles.write import read_blocks, write_jsonl, write_trec
+from harness.runfiles.write import RankedBatch, read_blocks, write_jsonl, write_trec
 from harness.runs.folder.rankings import read_run_rankings, trec_tag
 from harness.runs.folder.run_dataset import dataset_of_run
 from harness.runs.folder.run_folder import RunFolder, read_scores_by_query
-from harness.scoring.resolve import resolve
+from harness.scoring.resolve import find_rows, resolve
 
 FLAT = ("trec", "parquet", "jsonl")
 """Formats of rankings only, for runs on any dataset."""
@@ -37,8 +40,9 @@ def export_run(folder: Path, out: Path, format: str, source: str | None = None) 
     comments), `parquet` (query, document, rank, score), `jsonl` (a line per query), or
     `longmemeval`, the retrieval log of the official scripts.
 
-    Returns the number of excluded ranks: a log excludes texts that match no document. `source` is
-    the path of the dataset's raw files, which a log needs if they have moved. The file is written
+    The TREC formats name documents as `harness datasets export` does: `haystack/id` if documents
+    share an id. Returns the number of excluded ranks: a log excludes texts that match no document.
+    `source` is the path of the dataset's raw files, if they have moved. The file is written
     completely or not at all.
 
     Raises UsageError if the folder is not a run's, for an unknown format, an existing file, one
@@ -61,10 +65,30 @@ def export_run(folder: Path, out: Path, format: str, source: str | None = None) 
         else:
             header = provider("ir_metadata")(folder) if format == "ir-metadata" else b""
             try:
-                write_trec(read_blocks(run.rankings), aside, system, header)
+                named = _with_unique_ids(read_blocks(run.rankings), folder, source)
+                write_trec(named, aside, system, header)
             except UsageError as error:
                 raise UsageError(f"{folder}: {error}; export as parquet or jsonl") from None
     return left_out
+
+
+def _with_unique_ids(
+    blocks: Iterator[RankedBatch], folder: Path, source: str | None
+) -> Iterator[RankedBatch]:
+    """Yields the blocks with the ids of `unique_ids`; other ids are unchanged."""
+    dataset = dataset_of_run(folder, source=source)
+    if has_unique_ids(dataset):
+        yield from blocks
+        return
+    names, row_of = pa.array(unique_ids(dataset)), {q: i for i, q in enumerate(dataset.query_ids)}
+    for block in blocks:
+        rows_of_queries = [row_of.get(name, -1) for name in block.query_ids.to_pylist()]
+        query = np.array(rows_of_queries, np.int32)[block.query]
+        row = np.where(query < 0, -1, find_rows(dataset, np.maximum(query, 0), block.document))
+        named = pc.if_else(
+            pa.array(row >= 0), names.take(pa.array(np.maximum(row, 0))), block.document
+        )
+        yield replace(block, document=named)
 
 
 _PROTOCOL = "longmemeval-470"  # the questions that the official printing script uses

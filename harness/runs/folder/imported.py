@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 import harness
+from harness.datasets.export import has_unique_ids, unique_ids
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.files import digest, disk_errors, folder_aside
@@ -37,7 +40,7 @@ from harness.runs.folder.run_folder import dataset_ref, folder_name, write_recor
 from harness.runs.folder.run_state import OURS
 from harness.schema import Ability
 from harness.scoring.matching.matcher import Matching, TextHit
-from harness.scoring.resolve import canonicalize, resolve
+from harness.scoring.resolve import canonicalize, in_haystack, resolve
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +146,7 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
     if unknown:
         said = count_of(len(unknown), "queries")
         notes.append(f"{said} that {dataset.name} does not have, ignored")
-    rankings, repeated = canonicalize(rankings, dataset)
+    rankings, repeated = canonicalize(_with_own_ids(rankings, dataset), dataset)
     resolved = resolve(rankings, dataset)
     absent, n = resolved.unknown_documents, len(resolved.row)
     if n and absent == n:
@@ -164,6 +167,21 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
         said = count_of(repeated, "rows")
         notes.append(f"{said} with a document that is already in the ranking; the best rank counts")
     return rankings, notes
+
+
+def _with_own_ids(rankings: Rankings, dataset: Dataset) -> Rankings:
+    """Replaces the ids `haystack/id` of exported datasets by the dataset's ids."""
+    if has_unique_ids(dataset) or not pc.any(pc.match_substring(rankings.document, "/")).as_py():
+        return rankings
+    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+    query = np.array([row_of.get(name, -1) for name in rankings.query_ids], np.int32)
+    query = query[rankings.query]
+    named = pc.index_in(rankings.document, pa.array(unique_ids(dataset)))
+    row = np.where(query < 0, -1, pc.fill_null(named, -1).to_numpy()).astype(np.int32)
+    there = pa.array(in_haystack(dataset, np.maximum(query, 0), row))
+    own = dataset.documents.column("id", np.maximum(row, 0))
+    document = pc.if_else(pa.chunked_array([there]), own, rankings.document)
+    return Rankings(rankings.query_ids, rankings.query, document, rankings.score)
 
 
 def say(source: Path, notes: list[str], strict: bool, *, quiet: bool = False) -> None:

@@ -47,9 +47,10 @@ def dataset_of_record(
     source = view.get("source")
     here = None if source else open_prepared(known, made.fingerprint)
     if here is None and not source and not made.published_files:
+        local = "changed" if made.published_files is False else "local"
         raise UsageError(
-            f"{folder}: was run on files of {known} that are not the published ones, and "
-            "they are not prepared here any more; name them with --source"
+            f"{folder}: was run on {local} files of {known}, which are no longer prepared here; "
+            "name them with --source"
         )
     as_made: DatasetView = {
         **view,

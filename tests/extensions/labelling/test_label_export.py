@@ -74,7 +74,7 @@ def test_the_export_is_a_labelled_dataset_that_runs(judged: Project, tmp_path: P
     scores = score_run(run(dataset, "bm25", Settings(k=10), out=tmp_path / "results"), dataset)
     memory = next(one for one in scores.report.protocols if one.protocol == "memory")
     assert memory.slices["all"].n == 2
-    assert memory.excluded == {"no evidence in the answer key": 1}
+    assert memory.excluded == {"without relevant documents": 1}
     assert made.counts.grades == {"0": 1, "1": 1, "2": 1, "3": 1}
     readme = (judged.folder / "dataset" / "README.md").read_text("utf-8")
     assert "fewer than two annotators judged" in readme

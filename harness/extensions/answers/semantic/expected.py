@@ -134,7 +134,7 @@ def semantic_of_files(
     masks |= {str(name): abilities == name for name in np.unique(abilities) if name}
     left_out = {
         "no expected text": sum(not one.texts for one in wanted.values()),
-        "no ranking in the run": sum(bool(wanted[query].texts) for query in skipped),
+        "without a ranking": sum(bool(wanted[query].texts) for query in skipped),
     }
     data = f"{expected.name}#{digest(expected)[:8]}"
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harness.extensions.site.history import (
     FELL,
+    INCONCLUSIVE,
+    INCONCLUSIVE_WORDS,
     NOT_SHOWN,
-    OPEN,
-    OPEN_WORDS,
     ROSE,
     UNCHANGED,
     ShortMean,
@@ -128,17 +128,17 @@ def _notes(found: NightlySummary) -> Iterator[str]:
     changes = _changes(found)
     outcomes = {change.verdict for *_, change in changes}
     if NOT_SHOWN in outcomes:
-        yield f"{NOT_SHOWN}: the difference is within what chance does, which is not none"
-    if OPEN in outcomes:
+        yield f"{NOT_SHOWN}: not significant; this does not show that nothing changed"
+    if INCONCLUSIVE in outcomes:
         few = {
             f"{count_of(run.change.clusters, run.change.cluster_by)} of {run.dataset}"
             for run, _, change in changes
-            if change.verdict == OPEN
+            if change.verdict == INCONCLUSIVE
         }
         yield (
-            f"{OPEN_WORDS} (nor a rise): {', '.join(sorted(few))} are too few for any test beside "
-            f'{found.tests.all_queries} others; cluster_by = "queries" in [nightly] takes '
-            "questions to one haystack for independent"
+            f"{INCONCLUSIVE_WORDS} (nor a rise): {', '.join(sorted(few))} are too few to test "
+            f"{found.tests.all_queries} metrics together; "
+            'cluster_by = "queries" in [nightly] treats questions to one haystack as independent'
         )
     moved = [run for run, _, change in changes if change.verdict in (ROSE, FELL)]
     if moved and found.complete:

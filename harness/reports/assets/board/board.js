@@ -97,10 +97,10 @@ function show({ at, board: chosenBoard }) {
 function lede({ name, board, official, key }) {
   const { dataset, queries, depth } = board;
   const facts = [
-    `${dataset.text} text`,
-    `split ${dataset.split}`,
+    `text=${dataset.text}`,
+    `split=${dataset.split}`,
     `up to ${count(depth)} documents per query`,
-    `data ${dataset.fingerprint.slice(0, 8)}`,
+    `data=${dataset.fingerprint.slice(0, 8)}`,
   ];
   find("lede").replaceChildren(
     `${many(board.entries.length, "run")} on ${name}: ${count(queries.n)} queries, ${facts.join(", ")}. `,

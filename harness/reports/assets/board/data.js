@@ -125,10 +125,10 @@ export function view(at, board) {
 /** How a board differs from others on the same dataset. */
 function apartFrom(one, others) {
   const parts = [
-    [`${one.dataset.text} text`, (b) => b.dataset.text],
-    [one.dataset.split, (b) => b.dataset.split],
-    [`data ${one.dataset.fingerprint.slice(0, 8)}`, (b) => b.dataset.fingerprint],
-    [`depth ${count(one.depth)}`, (b) => b.depth],
+    [`text=${one.dataset.text}`, (b) => b.dataset.text],
+    [`split=${one.dataset.split}`, (b) => b.dataset.split],
+    [`data=${one.dataset.fingerprint.slice(0, 8)}`, (b) => b.dataset.fingerprint],
+    [`k=${count(one.depth)}`, (b) => b.depth],
     [`${count(one.queries.n)} queries #${one.queries.digest.slice(0, 6)}`, (b) => b.queries.digest],
     [`harness ${one.scoring.harness}`, (b) => b.scoring.harness],
   ];

@@ -103,7 +103,7 @@ function notes() {
       ["Upper bound (max)", cell?.upper_bound_method],
       [
         "Dataset",
-        `${data.dataset.name}, ${data.dataset.text} text, data ${data.dataset.fingerprint.slice(0, 8)}`,
+        `${data.dataset.name}, text=${data.dataset.text}, data=${data.dataset.fingerprint.slice(0, 8)}`,
       ],
     ]),
     warnings.length > 0 &&
