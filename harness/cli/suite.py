@@ -83,8 +83,8 @@ def run_file(options: argparse.Namespace, file: Path, values: dict[str, object])
     plan = nightly.read_plan(file, table, str(out)) if nightly else None
     if plan is not None and options.overwrite:
         raise UsageError(
-            "--overwrite: a list with a history always runs again, and keeps what "
-            "it needs of the last time; leave it out, or set history = false in [nightly]"
+            "--overwrite: a list with a history always runs again and keeps the previous "
+            "results; omit it, or set history = false in [nightly]"
         )
     return _run_list(options, expand(options, file, values), plan)
 

@@ -404,9 +404,9 @@ def disk_errors(folder: Path, remedy: str) -> Iterator[None]:
         yield
     except OSError as error:
         if _is_of(folder, error):
+            advice = f"free space there, or {remedy}" if error.errno in _DISK_FULL else remedy
             raise UsageError(
-                f"{folder}: cannot be written ({os.strerror(error.errno or 0)}): free space there, "
-                f"or {remedy}"
+                f"{folder}: cannot be written ({os.strerror(error.errno or 0)}): {advice}"
             ) from None
         if isinstance(error, PermissionError):
             raise UsageError(

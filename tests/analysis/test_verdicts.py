@@ -224,6 +224,6 @@ def test_a_night_without_a_test_says_why() -> None:
     assert [messages([one], verdicts([one])) for one in (few, same, first, apart)] == [
         ["1 inconclusive: too few data to show any change"],
         ["unchanged"],
-        ["the first time, nothing to compare with"],
-        ["1 not comparable with the last time"],
+        ["first run, nothing to compare with"],
+        ["1 not comparable with the previous run"],
     ]

@@ -174,7 +174,7 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
 ) -> None:
     told = night(harness)
     assert told.status == 1
-    assert "the first time, nothing to compare with: bm25 on sample" in told.out
+    assert "first run, nothing to compare with: bm25 on sample" in told.out
     first = summary(place)
     folder = place / "runs" / of(first, "sample", "mine.py:Mine")["run"]
     before = {metric: values(folder, metric) for metric in ("recall@10", "mrr@10")}
@@ -522,7 +522,7 @@ retriever = "{retriever}"
     for k, retriever in ((20, "bm25"), (5, "recency")):
         (tmp_path / "nightly.toml").write_text(text.format(k=k, retriever=retriever))
         said = harness("run", "--config", "nightly.toml")
-    assert "1 of 1 runs ok; 1 not comparable with the last time" in said.out
+    assert "1 of 1 runs ok; 1 not comparable with the previous run" in said.out
     assert "k 20 -> 5: no metric in common" in said.out
     assert "recall@5" in said.out
     assert "recall@10" not in said.out

@@ -77,7 +77,7 @@ def test_commands_take_a_name_or_a_unique_beginning_where_they_take_a_folder(
         assert harness(*command, "base", "--quiet").status == 0, command
     said = harness("compare", "sample", "base")
     assert said.status == 2
-    assert "sample: 2 runs in results are called so or begin so" in said.err
+    assert "sample: 2 runs in results match" in said.err
     assert two["base"].name in said.err
     assert said.err.count("\n") == 1
     said = harness("compare", "basse", "tfidf")

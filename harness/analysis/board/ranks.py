@@ -133,8 +133,8 @@ def _write(tables: Sequence[Results], metric: str, ranges: RankRanges, cluster_b
     note = ""
     if len(tables) > 1 and ranges.least > 1 - LEVEL:
         note = (
-            f"{count_of(ranges.clusters, cluster_by)} can show no order: the least p that "
-            f"there could be is {ranges.least:.3g}"
+            f"{count_of(ranges.clusters, cluster_by)} cannot show an order: the smallest "
+            f"possible p is {ranges.least:.3g}"
         )
     for table, best, worst in zip(tables, ranges.best, ranges.worst, strict=True):
         table[metric] = replace(table[metric], rank=(int(best), int(worst)), rank_note=note)

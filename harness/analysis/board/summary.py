@@ -245,7 +245,7 @@ def _usd(cost: EntryCost) -> tuple[str, str]:
 
 
 def _returned(returned: ReturnedStats | None) -> str:
-    return f"{returned.mean:.1f}, {returned.min} at least" if returned else "-"
+    return f"{returned.mean:.1f}, min {returned.min}" if returned else "-"
 
 
 def _foot(rows: Sequence[Row], metric: str) -> list[str]:
@@ -257,8 +257,8 @@ def _foot(rows: Sequence[Row], metric: str) -> list[str]:
     ranked = [result for _, result in results if result.rank is not None]
     if len(ranked) > 1 and (interval := ranked[0].interval) is not None:
         by = f"paired, over {count_of(interval.clusters, interval.cluster_by)}"
-        held = "hold all true ranks at once in 95%, if equal systems win by as much as they lose"
-        lines.append(f"rank: {ranked[0].rank_note or f'the ranges {held}; {by}'}")
+        ranges = f"simultaneous 95% ranges of the true ranks; {by}"
+        lines.append(f"rank: {ranked[0].rank_note or ranges}")
     return lines + [
         f"no rank: {label} {result.rank_note}"
         for label, result in results

@@ -28,7 +28,7 @@ def check_shards(retriever: Retriever, spec: RetrieverSpec) -> str | None:
     one, three = (_scores(spec, n) for n in (1, 3))
     apart = sum(a.keys() != b.keys() for a, b in zip(one, three, strict=True))
     if apart:
-        return f"three shards found other documents for {apart} of {len(one)} questions"
+        return f"three shards returned other documents for {apart} of {len(one)} questions"
     for a, b in zip(one, three, strict=True):
         off = max((abs(score - b[at]) for at, score in a.items()), default=0.0)
         if off > _TOLERANCE:

@@ -236,7 +236,7 @@ class Isolated(ProcessRetriever):
         """
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
-            raise RuntimeError("the isolated process is no longer running: it failed before")
+            raise RuntimeError("the isolated process ended at an earlier error")
         self.seconds = None
         line, waits = b"", process.stdout.fileno()
         self._waiting = True

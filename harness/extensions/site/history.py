@@ -402,7 +402,7 @@ def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
     changes = [line.change for line in lines if isinstance(line, ScoredLine)]
     states = [change.state for change in changes]
     if apart := states.count("not comparable"):
-        parts.append(f"{apart} not comparable with the last time")
+        parts.append(f"{apart} not comparable with the previous run")
     checks = [check.outcome for check in drops(lines, found)]
     most = next((f"{one.max_drop:g}" for one in changes if one.max_drop is not None), "")
     if failed := checks.count(GateOutcome.FAIL):
@@ -420,5 +420,5 @@ def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
     elif not parts and (UNCHANGED in outcomes or "unchanged" in states):
         parts.append(UNCHANGED)
     elif not parts and "first" in states:
-        parts.append("the first time, nothing to compare with")
+        parts.append("first run, nothing to compare with")
     return parts

@@ -221,7 +221,7 @@ def _breaks(line: Line, *, first: bool) -> list[str] | None:
     if line.change.state == "not comparable":
         return line.change.reasons
     if line.change.state == "first" and not first:
-        return ["no stored results of the last time"]
+        return ["no stored results of the previous run"]
     return None
 
 

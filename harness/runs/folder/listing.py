@@ -238,7 +238,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
         told = [f"{run.folder_name} ({run.when[:16].replace('T', ' ')})" for run in meant[:5]]
         more = f"; and {len(meant) - 5} more" if len(meant) > 5 else ""
         raise UsageError(
-            f"{given}: {len(meant)} runs in {results} are called so or begin so; name one by more "
+            f"{given}: {len(meant)} runs in {results} match; name one by more "
             f"of its folder: {'; '.join(told)}{more}"
         )
     _refuse_unfinished(given, results)

@@ -106,7 +106,7 @@ class NightlyRun:
         try:
             last = read_last(self.plan.folder, series)
         except UsageError:
-            damage = "the stored results of the last time cannot be read"
+            damage = "the stored results of the previous run cannot be read"
         self._cores[series] = (run, folder.name)
         if last is not None:
             self._times[series] = run_times(last.run_record.measured)

@@ -68,7 +68,7 @@ def _parts(found: NightlySummary, style: str) -> Iterator[tuple[str, str]]:
         mine = [f"{one.rule}: {one.message}" for one in found.drops if one.outcome == outcome]
         if mine:
             yield title, _list(mine)
-    yield "Changes since the last time", _changed(found, style)
+    yield "Changes since the previous run", _changed(found, style)
     if style == "markdown":
         yield "All runs", _runs(found)
     settings = [
@@ -113,7 +113,7 @@ def _states(found: NightlySummary) -> Iterator[str]:
     scored = _scored(found)
     for state, words in (
         ("unchanged", "unchanged, query for query"),
-        ("first", "the first time, nothing to compare with"),
+        ("first", "first run, nothing to compare with"),
     ):
         if names := [_name(run) for run in scored if run.change.state == state]:
             yield f"{words}: {', '.join(names)}"
@@ -151,7 +151,7 @@ def _notes(found: NightlySummary) -> Iterator[str]:
     since = {run.change.since for run in _scored(found) if run.change.since}
     if since:
         days = " to ".join(dict.fromkeys(_time(at) for at in (min(since), max(since))))
-        yield f"the last time: {days}"
+        yield f"previous run: {days}"
 
 
 def _runs(found: NightlySummary) -> str:
@@ -178,7 +178,7 @@ def _runs(found: NightlySummary) -> str:
     ways = dict.fromkeys(filter(None, map(_interval_note, scored)))
     note = (
         f"95% intervals: {'; '.join(ways)}. " if ways else ""
-    ) + "Times: in brackets those of the last time; they are not tested."
+    ) + "Times: those of the previous run in brackets; they are not tested."
     return f"{_table(rows, head, 'markdown')}\n\n{note}"
 
 

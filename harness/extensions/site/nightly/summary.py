@@ -84,8 +84,8 @@ def read_plan(file: Path, table: object, out: str) -> Plan | None:
         return Plan(folder, found.max_drop, found.alpha, found.cluster_by, allowed)
     if found != NightlyTable(history=False):
         raise UsageError(
-            f"{where}: history = false disables the comparison with the last time; remove it, or "
-            "the other keys"
+            f"{where}: history = false disables the comparison with the previous run; remove "
+            "it, or the other keys"
         )
     return None
 
