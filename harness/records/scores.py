@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -205,7 +205,7 @@ class ProtocolResult(Record, dict=True):
     def slices(self) -> dict[str, SliceResult]:
         """The results of each slice, metric by metric."""
         return {
-            name: SliceResult(n=one.n, metrics=_from_columns(one, self, name))
+            name: SliceResult(n=one.n, metrics=self.results(name))
             for name, one in self.columns.items()
         }
 
@@ -213,10 +213,14 @@ class ProtocolResult(Record, dict=True):
         """Returns the result of a metric over a slice; None where there is none."""
         return self.slices[slice_].metrics.get(metric) if slice_ in self.columns else None
 
+    def results(self, slice_: str) -> dict[str, MetricResult]:
+        """Returns the results of one slice, by metric; empty where there is none."""
+        return _from_columns(self.columns[slice_], self, slice_) if slice_ in self.columns else {}
+
     @cached_property
     def overall(self) -> dict[str, MetricResult]:
         """The results over all queries, by metric; empty where nothing was scored."""
-        return _from_columns(self.columns["all"], self, "all") if "all" in self.columns else {}
+        return self.results("all")
 
     @property
     def missing(self) -> str:
@@ -516,6 +520,7 @@ class ScoreReport(ChecksummedRecord):
     inputs: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+@cache
 def quote_part(text: str) -> str:
     """Quotes what would end a part of a signature; `urllib.parse.unquote` is the inverse."""
     return _PARTING.sub(lambda found: quote(found[0]), text)
@@ -524,7 +529,13 @@ def quote_part(text: str) -> str:
 def fill_signature(template: str, metric: str, slice_: str, n: int) -> str:
     """Returns the signature of one number from the one that its section shares."""
     parts = {"{metric}": quote_part(metric), "{slice}": quote_part(slice_), "{n}": str(n)}
-    return re.sub(r"\{(?:metric|slice|n)\}", lambda found: parts[found[0]], template)
+    return "".join([parts.get(piece, piece) for piece in _pieces(template)])
+
+
+@cache
+def _pieces(template: str) -> list[str]:
+    """Splits a signature before and after each placeholder."""
+    return re.split(r"(\{(?:metric|slice|n)\})", template)
 
 
 _LISTS = ("ties", "macro_category", "answered_only")

@@ -104,7 +104,12 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None, filters: Any 
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(path, columns=columns, filters=filters)
+        if filters is not None:
+            return pq.read_table(path, columns=columns, filters=filters)
+        with pq.ParquetFile(path) as file:  # read_table imports pandas, if it is installed
+            if lacking := set(columns or ()).difference(file.schema_arrow.names):
+                raise ValueError(f"no column {', '.join(sorted(lacking))}")
+            return file.read(columns)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -286,7 +286,7 @@ def _shown(sums: Values, flipped: Values, exact: bool, alpha: float, tiny: float
     m = sums.shape[1]
     order = np.argsort(-sums.sum(axis=0), kind="stable")
     sums, flipped = sums[:, order], flipped[:, order]
-    by_system = np.ascontiguousarray((np.concatenate([flipped, -flipped]) if exact else flipped).T)
+    by_system = np.ascontiguousarray(flipped.T)
     totals = sums.sum(axis=0)
     weights, observed = np.zeros((m, m)), np.zeros((m, m))
     for j in range(m - 1):
@@ -295,17 +295,22 @@ def _shown(sums: Values, flipped: Values, exact: bool, alpha: float, tiny: float
         weights[j, j + 1 :] = _inverse(np.where(scale > tiny, scale, 0.0))
         observed[j, j + 1 :] = (totals[j] - totals[j + 1 :]) * weights[j, j + 1 :]
     # The hypothesis of a system with the smaller mean is never rejected.
-    least = np.zeros(by_system.shape[1])
+    # Enumerated signs lack their mirror images, which have the second row.
+    least = np.zeros((2 if exact else 1, by_system.shape[1]))
     shown = np.zeros((m, m), bool)
+    highest = np.zeros((m, *least.shape))  # of the hypotheses of each system that are left
+    changed = np.arange(m) < m - 1
     while True:
-        first, largest = not shown.any(), least.copy()
-        for j in range(m - 1):
-            left = j + 1 + np.flatnonzero(~shown[j, j + 1 :])
-            against = (by_system[j] - by_system[left]) * weights[j, left, None]
-            np.maximum(largest, against.max(axis=0, initial=0.0), out=largest)
+        first = not shown.any()
+        for j in np.flatnonzero(changed).tolist():
+            left = np.s_[j + 1 :] if first else j + 1 + np.flatnonzero(~shown[j, j + 1 :])
+            against = by_system[j] - by_system[left]
+            against *= weights[j, left, None]
+            ends = against.max(axis=0, initial=0.0), -against.min(axis=0, initial=0.0)
+            highest[j] = ends[: len(least)]
             if first:
-                np.maximum(least, -against.min(axis=0, initial=0.0), out=least)
-        np.maximum(largest, least, out=largest)
+                np.maximum(least, ends[::-1][: len(least)], out=least)
+        largest = np.maximum(highest.max(axis=0), least).ravel()
         reached = np.searchsorted(np.sort(largest), observed * (1 - _ROUNDING))
         p = (len(largest) - reached + (not exact)) / (len(largest) + (not exact))
         new = (observed > 0) & (p <= alpha) & ~shown
@@ -313,6 +318,7 @@ def _shown(sums: Values, flipped: Values, exact: bool, alpha: float, tiny: float
             back = np.argsort(order)
             return shown[np.ix_(back, back)]
         shown |= new
+        changed = new.any(axis=1)
 
 
 def flips(families: Sequence[Values], resamples: int, seed: int) -> list[tuple[Values, bool]]:

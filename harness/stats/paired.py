@@ -24,6 +24,17 @@ EQUAL = 1e-12
 
 
 @dataclass(frozen=True)
+class PairTest:
+    """The mean difference of a pair, its test, and wins, losses and ties of `b`."""
+
+    difference: MeanInterval
+    test: DifferenceTest
+    wins: int
+    losses: int
+    ties: int
+
+
+@dataclass(frozen=True)
 class PairedComparison:
     """`b` minus `a` in one metric, over the observations that both have.
 
@@ -61,30 +72,42 @@ def compare_paired(
     signs. Raises ValueError for other shapes.
     """
     options: Resampling = {**RESAMPLING, **resampling}
+    tests = paired_tests(a, b, clusters, power=power, bounds=bounds, **resampling)
     first, second, differences = _paired(a, b)
-    grouped = to_clusters(differences, clusters)
-    intervals = cluster_intervals(grouped, level=options["level"], bounds=bounds)
-    tests = mean_tests(grouped, options, power)
     powers = power_of(differences, clusters, level=options["level"], power=power)
     both = ~np.isnan(differences)
     one = np.isnan(first) != np.isnan(second)
-    outcome = _outcomes(differences)
-    wins, losses, ties = ((outcome == sign).sum(axis=0).tolist() for sign in (1, -1, 0))
     return [
         PairedComparison(
+            **vars(test),
             mean_a=_mean(first[both[:, at], at]),
             mean_b=_mean(second[both[:, at], at]),
-            difference=intervals[at],
-            test=tests[at],
             effect_size=_effect_size(differences[both[:, at], at]),
             power=powers[at],
-            wins=wins[at],
-            losses=losses[at],
-            ties=ties[at],
             unpaired=int(one[:, at].sum()),
         )
-        for at in range(differences.shape[1])
+        for at, test in enumerate(tests)
     ]
+
+
+def paired_tests(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    *,
+    power: float = 0.8,
+    bounds: tuple[float, float] | None = None,
+    **resampling: Unpack[Resampling],
+) -> list[PairTest]:
+    """Computes the part of `compare_paired` that boards show of each of a thousand pairs."""
+    options: Resampling = {**RESAMPLING, **resampling}
+    differences = _paired(a, b)[2]
+    grouped = to_clusters(differences, clusters)
+    intervals = cluster_intervals(grouped, level=options["level"], bounds=bounds)
+    tests = mean_tests(grouped, options, power)
+    outcome = _outcomes(differences)
+    counts = ((outcome == sign).sum(axis=0).tolist() for sign in (1, -1, 0))
+    return [*map(PairTest, intervals, tests, *counts)]
 
 
 def outcomes(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:

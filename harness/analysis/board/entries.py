@@ -156,7 +156,7 @@ def _embeddings(reported: PlainValue) -> EmbeddingCounts | None:
 
 
 def _protocol(protocol: ProtocolResult) -> BoardProtocol:
-    slices = {name: protocol.slices[name] for name in SLICES if name in protocol.columns}
+    slices = {name: protocol.results(name) for name in SLICES if name in protocol.columns}
     return BoardProtocol(
         protocol=protocol.name,
         level=protocol.level,
@@ -164,7 +164,7 @@ def _protocol(protocol: ProtocolResult) -> BoardProtocol:
         missing=protocol.missing,
         excluded=protocol.excluded,
         slices={
-            name: {metric: _result(result) for metric, result in part.metrics.items()}
+            name: {metric: _result(result) for metric, result in part.items()}
             for name, part in slices.items()
         },
     )

@@ -21,6 +21,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from harness.analysis.board.records import (
@@ -37,10 +38,9 @@ from harness.analysis.board.records import (
 from harness.analysis.compare.table import slice_masks
 from harness.analysis.scored_run import BlockRows, Names, Values
 from harness.io.terminal import count_of
-from harness.runfiles.arrow import read_parquet
 from harness.scoring.metrics.described import LOWER_IS_BETTER
 from harness.stats.joint import RankRanges, rank_ranges
-from harness.stats.paired import PairedComparison, compare_paired
+from harness.stats.paired import PairTest, paired_tests
 
 LEVEL = 0.95
 _MAX_VALUES = 1 << 22
@@ -149,22 +149,23 @@ def values_of(
     folder: Path, key: ProtocolKey, metrics: Sequence[str], order: Sequence[str]
 ) -> Values:
     """Returns the scores of one run, (queries, metrics); NaN for missing ones."""
-    import pyarrow.parquet as pq
-
-    known = set(pq.read_schema(folder / "scores.parquet").names)
-    rows = rows_of(folder, key, [metric for metric in metrics if metric in known])
+    rows = rows_of(folder, key, metrics)
     found = np.full((len(order), len(metrics)), np.nan)
     for i, metric in enumerate(metrics):
-        if metric in known:
+        if metric in rows.table.column_names:
             found[:, i] = rows.values(metric, order)
     return found
 
 
 def rows_of(folder: Path, key: ProtocolKey, columns: Sequence[str]) -> BlockRows:
-    """Reads columns of the rows by query of one protocol."""
-    mine = [("protocol", "==", key.name), ("level", "==", key.level)]
-    path = folder / "scores.parquet"  # checked when the run became an entry
-    return BlockRows(read_parquet(path, columns=["query", *columns], filters=mine))
+    """Reads those columns that there are of the rows by query of one protocol."""
+    import pyarrow.parquet as pq
+
+    # The file was checked when the run became an entry.
+    with pq.ParquetFile(folder / "scores.parquet") as file:
+        table = file.read(["query", "protocol", "level", *columns])
+    mine = pc.and_(pc.equal(table["protocol"], key.name), pc.equal(table["level"], key.level))
+    return BlockRows(table.filter(mine))
 
 
 # -- Pairs of systems ------------------------------------------------------------------------------
@@ -247,10 +248,10 @@ def _columns(
     """Compares pairs by one metric over one slice; `values` has the shape (queries, systems)."""
     better = _better(values, clusters)
     step = max(1, _MAX_PAIRED // max(1, len(values)))
-    compared: list[PairedComparison] = []
+    compared: list[PairTest] = []
     for start in range(0, len(pairs), step):
         first, second = zip(*pairs[start : start + step], strict=True)
-        compared += compare_paired(
+        compared += paired_tests(
             values[:, first], values[:, second], clusters, level=LEVEL, bounds=(-1, 1)
         )
     return PairColumns(
