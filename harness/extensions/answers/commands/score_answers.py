@@ -21,9 +21,11 @@ def asked_for(options: argparse.Namespace) -> bool:
 
 def accepts(options: argparse.Namespace, path: Path) -> bool:
     """Return whether the input is a folder of answers, or `--expected` is given."""
+    if not path.is_dir():  # the usual case, which needs no package
+        return asked_for(options)
     from harness.runs.folder.answers_folder import is_answers
 
-    return asked_for(options) or (path.is_dir() and is_answers(path))
+    return asked_for(options) or is_answers(path)
 
 
 def suggest(options: argparse.Namespace, path: Path) -> str:
