@@ -56,6 +56,12 @@ def is_streaming(retriever: Any) -> bool:
     return all(callable(getattr(retriever, name, None)) for name in ("reset", "add"))
 
 
+def is_concurrent(retriever: Any) -> bool:
+    """Tests whether `search` may be called several times at once: see Capabilities.thread_safe."""
+    is_async = inspect.iscoroutinefunction(getattr(retriever, "search", None))
+    return bool(getattr(retriever, "thread_safe", is_async))
+
+
 def can_serve(thing: Any) -> bool:
     """Tests whether an object has `search`, and `index` or `reset` and `add`."""
     takes_in = callable(getattr(thing, "index", None)) or is_streaming(thing)
@@ -69,7 +75,8 @@ def stream_corpus(retriever: Any, corpus: Corpus, before: Corpus | None = None) 
     the retriever is reset. Raises as `index` does.
     """
     if before is None:
-        await_result(retriever.reset())
+        named = "namespace" in inspect.signature(retriever.reset).parameters
+        await_result(retriever.reset(corpus.namespace) if named else retriever.reset())
     clock = current()
     sessions = corpus.sessions()[:] if corpus.changes else []
     document_of = {document.id: document for session in sessions for document in session}

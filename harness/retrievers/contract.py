@@ -69,7 +69,8 @@ class Hit:
     """A text that the system returns instead of documents, such as a fact or a chunk.
 
     `sources` are the documents that it was made from, as handles or positions, the most important
-    first. If they are empty or unknown, the harness searches for the documents by the text.
+    first. If they are empty or unknown, the harness searches for the documents by the text; the
+    handle of a session (`document.session`) limits that search to its documents.
     """
 
     text: str = ""
@@ -124,7 +125,7 @@ class StreamingRetriever(Protocol):
     """
 
     def reset(self) -> None:
-        """Starts an empty haystack."""
+        """Starts an empty haystack; `reset(self, namespace)` also gets `Corpus.namespace`."""
         ...
 
     def add(self, documents: Sequence[Document]) -> None:
@@ -164,8 +165,9 @@ class PersistentRetriever(Retriever, Protocol):
     def has_index(self, key: str) -> bool:
         """Returns whether the system's own store has the index of this key.
 
-        If so, `index` is not called, unless an earlier call for this key did not return. The next
-        call of `index` is for this key. The method may take the corpus as a second argument.
+        If so, neither `index` nor `ready` is called, unless an earlier call for this key did not
+        return. The next call of `index` is for this key. The method may take the corpus as a second
+        argument.
         """
         ...
 
@@ -190,7 +192,8 @@ class Capabilities(Protocol):
     thread_safe: bool
     """Whether `search` may be called from several threads (`--concurrency N`).
 
-    An asynchronous `search` then runs several calls at once in its event loop.
+    An asynchronous `search` runs several calls at once in its event loop instead; its default is
+    true, that of others false.
     """
     ready_timeout: float
     """Seconds until `ready` must be true; 600 if absent."""

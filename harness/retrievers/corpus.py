@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -72,6 +73,7 @@ class Corpus(Sequence[Document]):
         self._sessions = sessions
         self._users = users
         self._dataset = dataset
+        self._owner = ""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -192,6 +194,23 @@ class Corpus(Sequence[Document]):
         if self.changes:
             digest.update(json.dumps([astuple(change) for change in self.changes]).encode())
         return digest.digest()
+
+    @cached_property
+    def namespace(self) -> str:
+        """Name for this haystack at a service, such as its `user_id` or the name of a collection.
+
+        It has 32 characters: "h" and 31 lowercase hexadecimal digits. It depends on the documents,
+        the system, the settings and the name of the run; a resumed run has the same one.
+        """
+        digest = hashlib.blake2b(self.key + self._owner.encode(), digest_size=16)
+        return f"h{digest.hexdigest()[1:]}"
+
+    def with_owner(self, name: str) -> Corpus:
+        """Returns this corpus for a run, or a part of its system, with a namespace of its own."""
+        corpus = copy(self)
+        corpus.__dict__.pop("namespace", None)
+        corpus._owner = f"{self._owner}/{name}"
+        return corpus
 
     def fingerprint(self) -> str | None:
         """Returns a digest that is equal in every run for the same documents in the same order; it

@@ -194,8 +194,8 @@ class Hybrid:
     def index(self, corpus: Corpus) -> None:
         """Indexes the corpus in each retriever; in the order of addresses, to avoid deadlocks."""
         self.release()
-        for stage in sorted(self._stages, key=lambda stage: stage.address):
-            stage.index(corpus)
+        for i, stage in sorted(enumerate(self._stages), key=lambda one: one[1].address):
+            stage.index(corpus.with_owner(str(i)))
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Returns the k best of all candidates after fusion."""

@@ -300,7 +300,6 @@ def ingest_in_own_store(retriever: Any, corpus: Corpus, name: str, require_cache
     with locked(lock, lambda: note):
         if _asked(retriever, name, corpus):
             if not begun.exists():
-                calls.wait_until_ready(retriever)
                 return False
             _log.warning(
                 f"note: the system says that it has a haystack of {len(corpus):,} documents, whose "

@@ -23,6 +23,7 @@ from msgspec import Meta
 
 from harness.errors import UsageError
 from harness.io.records import Record, convert
+from harness.retrievers.calls import wait_until_ready
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.corpus import Changed
 from harness.retrievers.timing import current, is_measured
@@ -389,6 +390,8 @@ class WireRetriever:
         reply = self._exchange(self._messages.reset(corpus, key))
         self._changes = reply.changes
         self._begun, self._is_ready = corpus, reply.ready
+        if reply.has_index:
+            wait_until_ready(self)
         return reply
 
     def _exchange(self, message: Message) -> Reply:

@@ -31,9 +31,9 @@ Floats = npt.NDArray[np.float64]
 class BlindedCorpus:
     """The documents of one haystack as a retriever sees them."""
 
-    def __init__(self, dataset: Dataset, haystack: int, seed: int) -> None:
+    def __init__(self, dataset: Dataset, haystack: int, seed: int, run: str = "") -> None:
         """In a haystack as of some time (see AsOfWriter), documents have the handles and the order
-        of the haystacks of later times."""
+        of the haystacks of later times. `run` identifies the run in `Corpus.namespace`."""
         self._dataset = dataset
         self._haystack = haystack
         shown = haystack
@@ -80,7 +80,7 @@ class BlindedCorpus:
             dataset.fingerprint,
             self._changes(shown) if dataset.has_changes else (),
             self._users(),
-        )
+        ).with_owner(run)
 
     def _users(self) -> npt.NDArray[np.int64] | None:
         """Returns the numbers of the documents' users, -1 for none; None without users."""
@@ -156,6 +156,12 @@ class BlindedCorpus:
         return positions
 
     @cached_property
+    def _session_of_handle(self) -> dict[str, str]:
+        ids = self._dataset.documents.column("session", self.rows).to_pylist()
+        shown = (document.session for document in self.corpus)
+        return {handle: id_ for handle, id_ in zip(shown, ids, strict=True) if handle}
+
+    @cached_property
     def _position_of_id(self) -> dict[str, int]:
         ids = self._dataset.documents.column("id", self.rows).to_pylist()
         return {id_: position for position, id_ in enumerate(ids)}
@@ -188,12 +194,16 @@ class BlindedCorpus:
             return found if found.min() >= 0 else None
         return np.array(ids, np.int64) if min(ids) >= 0 and max(ids) < len(self.rows) else None
 
-    def known(self, ids: Iterable[Any], *, returns_dataset_ids: bool) -> tuple[list[int], int]:
-        """Returns the positions of ids in the haystack, each once, and the number of other ids.
+    def known(
+        self, ids: Iterable[Any], *, returns_dataset_ids: bool
+    ) -> tuple[list[int], list[str], int]:
+        """Returns the positions of ids in the haystack and the dataset's ids of its sessions that
+        handles name, each once, and the number of other ids.
 
         Raises ValueError for a handle of another haystack, which is never a memory's own id.
         """
         found: dict[int, None] = {}
+        sessions: dict[str, None] = {}
         unknown = 0
         for id_ in ids:
             try:
@@ -201,8 +211,11 @@ class BlindedCorpus:
             except ValueError:
                 if not returns_dataset_ids and isinstance(id_, str) and is_handle(id_):
                     raise
-                unknown += 1
-        return list(found), unknown
+                if not returns_dataset_ids and id_ in self._session_of_handle:
+                    sessions[self._session_of_handle[id_]] = None
+                else:
+                    unknown += 1
+        return list(found), list(sessions), unknown
 
     def _position(self, id_: Any, returns_dataset_ids: bool) -> int:
         if returns_dataset_ids:

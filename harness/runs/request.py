@@ -16,7 +16,7 @@ from harness.errors import UsageError
 from harness.io.masking import environment_digests, refuse_secrets
 from harness.io.plugins import preserve_process_state, provider
 from harness.records.run import MatchingRecord, RetrieverRecord, RunPlan
-from harness.retrievers.calls import can_serve
+from harness.retrievers.calls import can_serve, is_concurrent
 from harness.retrievers.contract import Retriever
 from harness.retrievers.outputs import check_ranked_by
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, wrapper_for
@@ -251,10 +251,11 @@ def _batch_size(settings: Settings, retriever: Any) -> int:
 def _check_fit(settings: Settings, built: Retriever) -> None:
     """Raises UsageError for settings that the retriever does not support, or a bad `ranked_by`."""
     check_ranked_by(built)
-    if settings.concurrency > 1 and not getattr(built, "thread_safe", False):
+    if settings.concurrency > 1 and not is_concurrent(built):
         raise UsageError(
             f"--concurrency {settings.concurrency}: the retriever does not say that its search may "
-            "be called several times at once; if it may, give it thread_safe = True"
+            "be called several times at once; if it may, give it thread_safe = True, or make its "
+            "search asynchronous (async def)"
         )
     if settings.max_usd is not None and not callable(getattr(built, "report", None)):
         raise UsageError(

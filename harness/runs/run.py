@@ -179,6 +179,7 @@ def _options(request: RunRequest, execution: Execution) -> WorkerOptions:
         require_cached_index=settings.require_cached_index,
         concurrency=settings.concurrency if execution.batch_size is None else 1,
         limits=settings.limits,
+        run=f"{request.run_id} {settings.name}",
     )
 
 

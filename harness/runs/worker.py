@@ -50,7 +50,7 @@ class WorkerOptions:
     """Options of a worker's calls to its retriever.
 
     `batch_size`: queries in each `search` call, `concurrency`: concurrent calls. `system`
-    identifies the retriever in the index cache; see `ingest`.
+    identifies the retriever in the index cache; see `ingest`. `run` identifies the run.
     """
 
     k: int
@@ -61,6 +61,7 @@ class WorkerOptions:
     require_cached_index: bool = False
     concurrency: int = 1
     limits: Limits = field(default_factory=Limits)
+    run: str = ""
 
 
 class Location(Protocol):
@@ -221,7 +222,9 @@ class Worker:
             return  # it ingested an unknown part of the earlier documents
         earlier = state.blinded.corpus if continues else None
         state.haystack, state.index_error, state.chain = item.haystack, None, None
-        state.blinded = BlindedCorpus(state.dataset, item.haystack, self._options.seed)
+        state.blinded = BlindedCorpus(
+            state.dataset, item.haystack, self._options.seed, self._options.run
+        )
         result.documents = len(state.blinded.rows) - len(earlier or ())
         take: Callable[..., bool] = partial(
             ingest, state.retriever, state.blinded.corpus, self._options.system
@@ -281,7 +284,7 @@ class Worker:
                 retriever.reveal([gold_of(state, query) for query in queries])
         limit = self._limits.query and self._limits.query * len(queries)
         # Calls of a thread-safe retriever do not wait for each other.
-        apart = self._limits.in_time and getattr(retriever, "thread_safe", False)
+        apart = self._limits.in_time and calls.is_concurrent(retriever)
         clock = Clock()
 
         def ask() -> Sequence[Any]:

@@ -100,9 +100,11 @@ class SomeFail(AQuestionEach):
     async def report(self):
         return {"calls": SomeFail.asked}
 
+class AsyncAlone(Async):
+    thread_safe = False
+
 class Slow(BM25):
     "A service that takes its time, and counts how many ask at once."
-    thread_safe = True
     now = most = 0
     def search(self, queries, k):
         self.enter()
@@ -116,6 +118,9 @@ class Slow(BM25):
         Slow.now -= 1
     def report(self):
         return {"most": self.most}
+
+class SlowInThreads(Slow):
+    thread_safe = True
 
 class SlowAsync(Slow):
     async def search(self, queries, k):
@@ -204,7 +209,7 @@ def test_the_conformance_checks_await_too(systems: str) -> None:
     assert [one for one in found if one.state == "FAIL"] == []
 
 
-@pytest.mark.parametrize("name", ["Slow", "SlowAsync"])
+@pytest.mark.parametrize("name", ["SlowInThreads", "SlowAsync"])
 def test_so_many_searches_at_once_as_were_asked_for_and_each_has_its_own_time(
     systems: str, tmp_path: Path, name: str
 ) -> None:
@@ -221,11 +226,12 @@ def test_so_many_searches_at_once_as_were_asked_for_and_each_has_its_own_time(
     assert eight.measured.search_ms.p50 >= 20
 
 
+@pytest.mark.parametrize("name", ["Plain", "AsyncAlone"])
 def test_concurrency_is_refused_for_what_does_not_say_that_it_can(
-    systems: str, tmp_path: Path
+    systems: str, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(UsageError, match="--concurrency 2: the retriever does not say"):
-        ran(f"{systems}:Plain", tmp_path, concurrency=2)
+        ran(f"{systems}:{name}", tmp_path, concurrency=2)
 
 
 def test_a_task_that_cancels_itself_is_a_failure_of_that_query(

@@ -76,6 +76,15 @@ class Keeps(Base):
         super().index(corpus)
         self.file.write_text(json.dumps(self.texts))
 
+class KeepsLate(Keeps):
+    """Asks its service about the upload that `index` began."""
+    def index(self, corpus):
+        super().index(corpus)
+        self.upload = self.file
+
+    def ready(self):
+        return self.upload.exists()
+
 class KeepsPart(Keeps):
     """Stores each document at once, and takes what is stored for the whole."""
     def index(self, corpus):
@@ -135,7 +144,7 @@ def paid(tmp_path: Path, name: str, **params: Any) -> RetrieverSpec:
     return RetrieverSpec(f"{tmp_path}/paid.py:{name}", params)
 
 
-@pytest.mark.parametrize("name", ["Saves", "Keeps"])
+@pytest.mark.parametrize("name", ["Saves", "Keeps", "KeepsLate"])
 def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_again(
     notes: Dataset, bill: Bill, tmp_path: Path, name: str
 ) -> None:

@@ -38,7 +38,8 @@ def corpus_over(shard: CorpusShard, documents: Documents) -> Corpus:
     """Returns the corpus of a shard over its documents, in the process that has them."""
     one = shard.corpus
     columns = one._rows, one._numbers, one._timestamps, one._sessions
-    return Corpus(documents, *columns, one._dataset, one.changes, one._users)
+    corpus = Corpus(documents, *columns, one._dataset, one.changes, one._users)
+    return corpus.with_owner(one._owner)
 
 
 def _shard(whole: Corpus, positions: npt.NDArray[np.int64]) -> CorpusShard:
@@ -52,7 +53,7 @@ def _shard(whole: Corpus, positions: npt.NDArray[np.int64]) -> CorpusShard:
         None if whole._sessions is None else whole._sessions[positions],
         f"{whole._dataset} from {low}" if whole._dataset else "",
         users=None if whole._users is None else whole._users[positions],
-    )
+    ).with_owner(whole._owner)
     return CorpusShard(corpus, low, high, positions)
 
 

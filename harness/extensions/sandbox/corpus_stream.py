@@ -21,8 +21,8 @@ _NUMBERS = ["number", "when", "group"]
 _USERS = "user"
 """Column of the numbers of users, if there are any."""
 
-_CHANGES = b"changes"
-"""Metadata key of the changes in a sent corpus."""
+_CHANGES, _OWNER = b"changes", b"owner"
+"""Metadata keys of the changes and the owner of a sent corpus."""
 
 
 def write_corpus(corpus: Corpus, stream: IO[bytes]) -> None:
@@ -41,7 +41,7 @@ def write_corpus(corpus: Corpus, stream: IO[bytes]) -> None:
             table = table.append_column(_USERS, pa.array(corpus._users[part]))
         if writer is None:
             changes = json.dumps([astuple(change) for change in corpus.changes])
-            table = table.replace_schema_metadata({_CHANGES: changes})
+            table = table.replace_schema_metadata({_CHANGES: changes, _OWNER: corpus._owner})
             writer = pa.ipc.new_stream(pa.PythonFile(stream, "w"), table.schema)
         writer.write_table(table)
     writer.close()
@@ -58,4 +58,6 @@ def read_corpus(stream: IO[bytes]) -> Corpus:
         users = np.asarray(table[_USERS].to_numpy())
         table = table.drop_columns([_USERS])
     documents = Documents(table.drop_columns(_NUMBERS))
-    return Corpus(documents, rows, numbers, timestamps, sessions, changes=changes, users=users)
+    owner = table.schema.metadata[_OWNER].decode()
+    corpus = Corpus(documents, rows, numbers, timestamps, sessions, changes=changes, users=users)
+    return corpus.with_owner(owner)
