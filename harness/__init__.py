@@ -28,6 +28,7 @@ _HOME = {
     "Result": "harness.retrievers.contract",
     "Hit": "harness.retrievers.contract",
     "register_retriever": "harness.io.plugins",
+    "with_retries": "harness.retrievers.retry",
     "RetrieverSpec": "harness.retrievers.registry",
     # and given to other harnesses
     "as_beir": "harness.extensions.integrations.frameworks.export",
@@ -81,6 +82,7 @@ __all__ = [
     "score",
     "score_run",
     "semantic_accuracy",
+    "with_retries",
 ]
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
     from harness.io.plugins import register_retriever
     from harness.retrievers.contract import Hit, Result, Retriever
     from harness.retrievers.registry import RetrieverSpec
+    from harness.retrievers.retry import with_retries
     from harness.runfiles.readers import read_rankings
     from harness.runfiles.run_formats import register_run_format
     from harness.runs.folder.run_state import Mode

@@ -15,11 +15,11 @@ def rate_limit(error: BaseException) -> float | None:
     Clients of HTTP and of language models give rate limits the status 429, on the error or one of
     its causes. An exhausted quota has that status too, but is not a rate limit.
     """
-    for one in _causes(error):
+    for one in causes(error):
         response = getattr(one, "response", None)
         if getattr(one, "code", None) == "insufficient_quota":
             return None
-        if 429 in (*_statuses(one), *_statuses(response)):
+        if 429 in statuses(one, response):
             headers = getattr(one, "headers", None) or getattr(response, "headers", None)
             return retry_after(headers) or 0.0
     return None
@@ -52,7 +52,7 @@ def _number(said: Any) -> float | None:
     return max(0.0, value) if math.isfinite(value) else None
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yields the error and its chain of causes."""
     seen = set()
     while error is not None and id(error) not in seen:
@@ -61,5 +61,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _statuses(one: Any) -> list[Any]:
-    return [getattr(one, name, None) for name in ("status_code", "status", "code")]
+def statuses(*things: Any) -> list[Any]:
+    """Returns the values of the attributes that may hold an HTTP status."""
+    names = ("status_code", "status", "code")
+    return [getattr(one, name, None) for one in things for name in names]

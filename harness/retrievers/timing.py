@@ -29,6 +29,7 @@ class Clock:
         "_since",
         "_told",
         "_waited",
+        "_waits",
         "given_up",
         "pending",
     )
@@ -40,6 +41,7 @@ class Clock:
         self._ended: float | None = None
         self._waited = 0.0
         self._since: float | None = None
+        self._waits = 0  # under way, of concurrent tasks
         self._branches: dict[int, Clock] | None = None
         self.given_up = False  # the call exceeded its time limit and was abandoned
         # The awaited future, which can be cancelled when the call is abandoned.
@@ -77,13 +79,16 @@ class Clock:
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """Counts the block as waiting. Must not be nested."""
-        self._since = began = perf_counter()
+        """Counts the block as waiting; each second of overlapping blocks counts once."""
+        self._since = self._since or perf_counter()
+        self._waits += 1
         try:
             yield
         finally:
-            self._since = None
-            self._waited += perf_counter() - began
+            self._waits -= 1
+            if not self._waits:
+                self._waited += perf_counter() - self._since
+                self._since = None
 
     @contextmanager
     def in_parallel(self) -> Iterator[None]:
