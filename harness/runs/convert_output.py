@@ -130,9 +130,9 @@ def _mask(state: WorkerState, answer: QueryResult) -> None:
 def _hit(state: WorkerState, hit: Hit, own: int | None) -> ResultHit:
     """Converts a hit: its sources to rows of the document table, without the query's own."""
     ids = _returns_dataset_ids(state)
-    positions, unknown = state.blinded.known(hit.sources, returns_dataset_ids=ids)
+    positions, sessions, unknown = state.blinded.known(hit.sources, returns_dataset_ids=ids)
     rows = [row for row in state.blinded.rows[positions].tolist() if row != own]
     if not isinstance(hit.text, str):
         raise TypeError(f"the text of a hit must be a text, not {type(hit.text).__name__}")
     score = None if hit.score is None else float(hit.score)
-    return ResultHit(valid_text(hit.text), rows, unknown, score)
+    return ResultHit(valid_text(hit.text), rows, unknown, score, sessions)

@@ -31,12 +31,14 @@ class _Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ResultHit(_Result):
-    """A returned text: `rows` are documents that the system named, `unknown` counts other names."""
+    """A returned text: `rows` and `sessions` (the dataset's ids) are what the system named as its
+    sources, `unknown` counts other names."""
 
     text: str
     rows: list[int]
     unknown: int
     score: float | None
+    sessions: list[str] = []
 
 
 class QueryResult(_Result):

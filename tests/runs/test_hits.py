@@ -16,11 +16,13 @@ from harness.errors import RunError
 from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
+from harness.runs.folder.hits import copy_with_matching
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.runs.folder.run_state import Mode
 from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
+from harness.scoring.matching.matcher import Matching
 from harness.scoring.protocols import Choices
 
 NOTES = [
@@ -137,6 +139,36 @@ def test_a_text_of_several_documents_takes_a_place_for_each_and_repeats_none(
     # What a prompt would cost is the texts that were returned, or the document where there is none.
     tokens = read_scores(folder).tokens.per_query.mean
     assert tokens == len(["A", "summary", "."]) + len(NOTES[1].split()) + 1
+
+
+def test_a_session_as_source_limits_the_search_for_the_text_to_its_turns(
+    home: Path, tmp_path: Path
+) -> None:
+    told = ["Vera keeps three goats.", "She likes tea.", "Vera keeps three goats.", "Good night."]
+    sessions = ["one", "one", "two", "three"]
+    documents = [
+        {"id": f"n{i}", "text": text, "session": session}
+        for i, (text, session) in enumerate(zip(told, sessions, strict=True))
+    ]
+    queries = [{"id": "goats", "text": "What about the goats?"}]
+    dataset = labelled(tmp_path / "data", documents, queries, {"goats": ["n0"]})
+
+    def hits(corpus: Corpus) -> list[Hit]:
+        (one,) = (d.session for d in corpus if d.text == told[1])
+        (three,) = (d.session for d in corpus if d.text == told[3])
+        return [
+            Hit("Vera keeps three goats", sources=[one]),
+            Hit("Good night.", sources=[one]),
+            Hit("the user went to bed", sources=[three, "memory 7"]),
+        ]
+
+    folder = scored(dataset, hits, tmp_path)
+    assert ranked(folder) == {"goats": ["n0", "unresolved:2", "n3"]}
+    about = RunFolder(folder).record.hits
+    assert about.by_method == {"exact": 1, "none": 1, "sources": 1}
+    assert about.unknown_sources == 1
+    again = copy_with_matching(folder, dataset, Matching(f1=0.9))
+    assert ranked(again) == ranked(folder)
 
 
 def test_a_question_of_which_no_text_is_found_is_not_measurable_and_never_zero(

@@ -130,6 +130,6 @@ def _text_hits(result: QueryResult) -> list[TextHit]:
         rows = enumerate(zip(result.rows.tolist(), scores, strict=True), 1)
         return [TextHit(result.query, i, "", [row], score) for i, (row, score) in rows]
     return [
-        TextHit(result.query, i, hit.text, hit.rows, hit.score, hit.unknown)
+        TextHit(result.query, i, hit.text, hit.rows, hit.score, hit.unknown, hit.sessions)
         for i, hit in enumerate(result.hits, 1)
     ]

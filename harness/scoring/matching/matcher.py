@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
@@ -73,8 +74,9 @@ THRESHOLDS = (0.1, 0.3, 0.5)
 class TextHit:
     """A hit: `query` is a row of the query table, `place` its position in the answer, from 1.
 
-    `sources` and `documents` are rows of the document table; `unknown` counts sources that are not
-    in the haystack. `f1` is the best token F1 with any document, NaN if not computed.
+    `sources` and `documents` are rows of the document table; `sessions` are sources that are
+    sessions; `unknown` counts sources that are not in the haystack. `f1` is the best token F1 with
+    any searched document, NaN if not computed.
     """
 
     query: int
@@ -83,6 +85,7 @@ class TextHit:
     sources: list[int] = field(default_factory=list)
     score: float | None = None
     unknown: int = 0
+    sessions: list[str] = field(default_factory=list)
     way: Way = Way.NONE
     f1: float = float("nan")
     documents: list[int] = field(default_factory=list)
@@ -171,6 +174,7 @@ def write_hits(dataset: Dataset, hits: Sequence[TextHit], path: Path) -> None:
             "score": pa.array([hit.score for hit in hits], pa.float64()),
             "text": pa.array([hit.text for hit in hits], pa.string()),
             "sources": ids([hit.sources for hit in hits]),
+            "sessions": pa.array([hit.sessions for hit in hits], pa.list_(pa.string())),
             "unknown_sources": pa.array([hit.unknown for hit in hits], pa.int32()),
             "way": pa.array([str(hit.way) for hit in hits], pa.string()),
             "token_f1": pa.array([hit.f1 for hit in hits], pa.float64(), from_pandas=True),
@@ -203,6 +207,7 @@ def read_hits(dataset: Dataset, path: Path) -> list[TextHit]:
                 rows(query, record["sources"]),
                 record["score"],
                 record["unknown_sources"],
+                record.get("sessions") or [],
                 Way(record["way"]),
                 float("nan") if record["token_f1"] is None else record["token_f1"],
                 rows(query, record["documents"]),
@@ -295,18 +300,27 @@ def resolve_hits(
 ) -> None:
     """Sets `documents`, `way` and `f1` of every hit.
 
-    Hits without sources are matched by their text in the query's haystack: one index per haystack,
-    each distinct text once. `embed` is required if `settings.semantic` is set.
+    Hits without source documents are matched by their text, in the sessions that they name (one
+    document alone is the source) or else in the query's haystack: one index for each, each distinct
+    text once. `embed` is required if `settings.semantic` is set.
     """
-    by_text: dict[int, list[TextHit]] = {}
+    by_text: dict[tuple[int, tuple[str, ...]], list[TextHit]] = {}
     for hit in hits:
         hit.documents, hit.way, hit.f1 = list(hit.sources), Way.SOURCES, float("nan")
         if not hit.sources:
             hit.way = Way.NONE
             if hit.text.strip():
-                by_text.setdefault(int(dataset.query_haystack[hit.query]), []).append(hit)
-    for haystack, mine in by_text.items():
+                place = int(dataset.query_haystack[hit.query]), tuple(sorted(hit.sessions))
+                by_text.setdefault(place, []).append(hit)
+    for (haystack, sessions), mine in by_text.items():
         rows = dataset.haystack_rows(haystack)
+        if sessions:
+            of_row = dataset.documents.column("session", rows)
+            rows = rows[pc.is_in(of_row, pa.array(sessions, pa.string())).to_numpy()]
+            if len(rows) == 1:
+                for hit in mine:
+                    hit.documents, hit.way = rows.tolist(), Way.SOURCES
+                continue
         speakers = dataset.documents.column("speaker", rows).unique().drop_null().to_pylist()
         matcher = Matcher(dataset.documents.contents(rows), settings, embed, speakers)
         texts = list(dict.fromkeys(hit.text for hit in mine))
