@@ -10,9 +10,10 @@ import argparse
 import shlex
 from dataclasses import asdict
 
-from harness.cli.options import DatasetOptions, add_options, parameters, retriever_spec
+from harness.cli.options import DatasetOptions, add_options, parameters, prices, retriever_spec
 from harness.cli.output import add_output, print_json
 from harness.io.records import Output, OutputPart
+from harness.runs.settings import Settings
 
 
 class ConformanceCheck(OutputPart):
@@ -44,17 +45,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="constructor parameter; repeatable",
     )
     add_options(parser, DatasetOptions, only=("plugin",))
+    add_options(parser, Settings, only=("max_usd", "prices"))
+    parser.add_argument(
+        "--max-calls",
+        type=int,
+        metavar="N",
+        help="stop before more than N documents are indexed and questions asked",
+    )
     add_output(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Checks a retriever and prints a line for each check."""
+    """Checks a retriever and prints a line for each check. Raises RunError at a limit."""
+    from harness.testing.check_limits import CheckLimits
     from harness.testing.conformance import CHECKS, FAILED, NOTED, PASSED, check
 
     spec = retriever_spec(options, options.retriever, parameters(options.param))
     outcomes = []
     width = max(map(len, CHECKS))
-    for outcome in check(spec):
+    limits = CheckLimits(options.max_usd, options.max_calls, prices(options.prices))
+    for outcome in check(spec, limits):
         outcomes.append(outcome)
         if not (options.json or options.quiet) or (outcome.state == FAILED and options.quiet):
             print(f"{outcome.state:5} {outcome.name:{width}}  {outcome.message}", flush=True)

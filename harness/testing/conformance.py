@@ -34,7 +34,9 @@ from harness.retrievers.outputs import (
 )
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.blinding import BlindedCorpus
+from harness.runs.usage import BudgetExceededError
 from harness.scoring.matching.matcher import Matcher
+from harness.testing.check_limits import CheckLimits, Meter, MeteredSpec
 
 PASSED, FAILED, NOTED = "pass", "FAIL", "note"
 
@@ -49,32 +51,59 @@ class Outcome:
     seconds: float
 
 
-def check(spec: RetrieverSpec) -> Iterator[Outcome]:
+def check(spec: RetrieverSpec, limits: CheckLimits | None = None) -> Iterator[Outcome]:
     """Runs all checks on a retriever and yields each outcome.
 
     Stops after the first check if the results of `search` have no accepted form.
     Raises UsageError for retrievers that cannot be checked: unknown ones, those that return dataset
-    ids, and the oracle.
+    ids, and the oracle; BudgetExceededError at a limit.
     """
-    retriever: Any = spec.build()
+    limits = limits or CheckLimits()
+    metered = MeteredSpec(spec.name, spec.params, spec.plugins, spec, Meter(limits))
+    retriever: Any = metered.build()
     refused = f"retriever {spec.name!r} cannot be checked: it"
     if getattr(retriever, "returns_dataset_ids", False):
         raise UsageError(f"{refused} answers with a dataset's own ids, not those of a corpus")
-    if is_oracle(retriever):
+    if is_oracle(retriever.unmetered):
         raise UsageError(f"{refused} is given the gold labels")
-    if callable(getattr(retriever, "report", None)):
+    if any(hasattr(retriever.unmetered, name) for name in ("report", "ready", "address")):
+        planned = _planned(retriever)
         logging.getLogger(__name__).warning(
-            "note: the checks index thousands of short documents and ask hundreds of questions; "
-            "what that costs has no limit"
+            f"note: the checks index {planned.documents:,} short documents in "
+            f"{planned.haystacks} haystacks and ask {planned.questions} questions; --max-usd and "
+            "--max-calls limit this"
         )
     try:
         for name, function in CHECKS.items():
-            outcome, is_answer = _outcome(name, function, retriever, spec)
+            outcome, is_answer = _outcome(name, function, retriever, metered)
             yield outcome
             if function is finds_something and not is_answer:
                 break  # all other checks would fail in the same way
     finally:
         calls.close(retriever)
+
+
+def _planned(retriever: Any) -> Meter:
+    """Counts the calls of all checks, by making them to a retriever that finds nothing."""
+
+    class Empty:
+        batch_size = getattr(retriever, "batch_size", 1)
+        thread_safe = retriever.thread_safe
+
+        def index(self, corpus: Corpus) -> None:
+            pass
+
+        def search(self, queries: Sequence[Question], k: int) -> list[list[int]]:
+            return [[] for _ in queries]
+
+    if callable(getattr(retriever, "close", None)):
+        Empty.close = lambda self: None  # type: ignore[attr-defined]
+    meter = Meter(CheckLimits())
+    spec = MeteredSpec("empty", spec=Empty, meter=meter)
+    empty = spec.build()
+    for name, function in CHECKS.items():
+        _outcome(name, function, empty, spec)
+    return meter
 
 
 def _outcome(
@@ -85,6 +114,8 @@ def _outcome(
     try:
         said = function(retriever, spec)
         state = NOTED if isinstance(said, Note) else PASSED
+    except BudgetExceededError:
+        raise
     except (AnswerError, HarnessError) as error:
         state, said = FAILED, str(error)
     except NotAnAnswerError as error:
@@ -346,8 +377,8 @@ def long_documents(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def thread_safe(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """Checks that concurrent searches equal sequential ones, if it sets `thread_safe = True`."""
-    if not getattr(retriever, "thread_safe", False):
+    """Checks that concurrent searches equal sequential ones, if it allows them."""
+    if not calls.is_concurrent(retriever):
         return "does not claim concurrent searches"
     notes = index_texts(retriever, NOTES)
     alone = [ask(retriever, notes, [question], 8) for question in QUESTIONS]
@@ -368,7 +399,8 @@ def supports_sharding(retriever: Retriever, spec: RetrieverSpec) -> str:
     check = provider_or_none("shards_check")
     if check is None:
         return "not checked: no installed package cuts a corpus into shards"
-    wrong: str | None = check(retriever, spec)
+    one = getattr(retriever, "unmetered", retriever)
+    wrong: str | None = check(one, getattr(spec, "spec", spec))
     if wrong is None:  # it inherits the claim, but overrides `search`
         return no_claim
     if wrong:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -248,10 +249,63 @@ def test_what_cannot_be_checked_is_refused(home: Path, capsys: pytest.CaptureFix
     assert "cannot be checked: it is given the gold labels" in capsys.readouterr().err
 
 
-def test_a_check_says_that_it_costs_where_the_system_counts(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+PAID = """
+from pathlib import Path
+
+from harness.retrievers.bm25 import BM25
+
+LOG = Path(__file__).with_suffix(".log")
+
+class Paid(BM25):
+    batch_size, calls = 1, 0
+    def pay(self, calls):
+        self.calls += calls
+        with LOG.open("a") as log:
+            log.write("." * calls)
+    def index(self, corpus):
+        self.pay(len(corpus))
+        super().index(corpus)
+    def search(self, queries, k):
+        self.pay(len(queries))
+        return super().search(queries, k)
+    def report(self):
+        return {"usd": self.calls * 0.01}
+"""
+
+
+@pytest.fixture
+def paid(tmp_path: Path) -> Path:
+    (tmp_path / "paid.py").write_text(PAID)
+    return tmp_path / "paid.py"
+
+
+def test_a_check_says_before_it_starts_how_much_it_will_ask_of_a_paid_system(
+    paid: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    code = "from harness.retrievers.bm25 import BM25\nclass Counts(BM25):\n    report = dict\n"
-    (tmp_path / "counts.py").write_text(code)
-    next(check(RetrieverSpec(f"{tmp_path / 'counts.py'}:Counts")))
-    assert "what that costs has no limit" in caplog.text
+    outcomes = check(RetrieverSpec(f"{paid}:Paid"))
+    next(outcomes)
+    found = re.search(r"index ([\d,]+) short documents in .* ask (\d+) questions", caplog.text)
+    assert found is not None
+    assert FAILED not in {one.state for one in outcomes}
+    calls = paid.with_suffix(".log").stat().st_size
+    assert calls == int(found[1].replace(",", "")) + int(found[2])
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"), [(["--max-calls", "40"], 40), (["--max-usd", "1"], 100)]
+)
+def test_a_check_stops_before_its_limit_with_status_1(
+    paid: Path, limit: list[str], most: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", f"{paid}:Paid", *limit]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("pass  finds something")
+    assert limit[0] in err.splitlines()[-1]
+    assert most // 2 < paid.with_suffix(".log").stat().st_size <= most
+
+
+def test_a_limit_of_dollars_needs_a_system_that_reports_them(
+    plugin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", f"{plugin}:Honest", "--max-usd", "1"]) == 2
+    assert "--max-usd cannot be kept: the system has no report()" in capsys.readouterr().err
