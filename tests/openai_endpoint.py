@@ -21,6 +21,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from typing import Any
@@ -78,6 +79,8 @@ class OpenAIEndpoint:
         self.usage = usage  # whether answers say how many tokens were used
         self.calls: list[Call] = []
         self.failures: dict[str, list[Failure]] = defaultdict(list)
+        self.refuses: dict[str, str] = {}  # parameters that the model lacks, and the code of that
+        self.requests: list[tuple[str, Message]] = []  # path and headers of each, as they came
         self.bills: list[str] = []  # the Idempotency-Key of each call that was billed, where given
         self._lock = Lock()
         endpoint = self
@@ -128,6 +131,10 @@ class OpenAIEndpoint:
         with self._lock:
             queue = self.failures[path]
             failure = queue.pop(0) if queue else Failure()
+        for name, code in self.refuses.items():
+            if name in body:
+                error = {"message": f"Unsupported: '{name}'", "code": code, "param": name}
+                return 400, json.dumps({"error": error}).encode(), failure
         time.sleep(failure.seconds)
         if failure.status != 200:
             said = {"error": {"message": "asked to fail", "code": failure.code or None}}
@@ -178,7 +185,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         key = self.headers.get("Idempotency-Key")
-        status, answer, failure = self.of.reply(self.path, body, key)
+        self.of.requests.append((self.path, self.headers))
+        path = CHAT if self.path.partition("?")[0].endswith("/chat/completions") else self.path
+        status, answer, failure = self.of.reply(path, body, key)
         if failure.cut:
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)

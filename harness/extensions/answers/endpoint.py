@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from time import perf_counter
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from harness.errors import UsageError
 from harness.io.masking import from_environment, refuse_address
@@ -71,10 +71,6 @@ class Meter:
                 self._excluded = clock, now
             clock.exclude(now - (max(since, until) if before is clock else since))
 
-    async def sent_async(self, request: Any) -> None:
-        """Request hook of an asynchronous client."""
-        self.sent(request)
-
     async def seen_async(self, response: Any) -> None:
         """Response hook of an asynchronous client."""
         await response.aread()
@@ -129,7 +125,8 @@ def _model(request: Any) -> str:
 class Endpoint:
     """Address and key of a language model; `base_url` defaults to OPENAI_BASE_URL, else OpenAI's.
 
-    The key is OPENAI_API_KEY of the environment; a local server may need none. `timeout` is in
+    The key is OPENAI_API_KEY of the environment; a local server may need none. Azure's addresses
+    (`?api-version=...`, or a host of azure.com) get it in the header `api-key`. `timeout` is in
     seconds per request, `retries` the number of retries of a failed request, with back-off;
     `option` is the option that sets the address, for messages.
     Raises UsageError for an invalid address; `check_key` raises it for OpenAI without a key.
@@ -139,12 +136,15 @@ class Endpoint:
         self, base_url: str, timeout: float, retries: int, option: str = "--param base_url="
     ) -> None:
         self._option = option
-        self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+        whole = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+        self.base_url, _, query = whole.partition("?")
+        self._query = dict(parse_qsl(query))
         self.timeout = timeout
         self.retries = retries
         self.meter = Meter()
         if base_url:  # a parameter, which results record
-            refuse_address(option.removeprefix("--param ").rstrip("= "), base_url)
+            shown = self.base_url if self._query.keys() == {"api-version"} else base_url
+            refuse_address(option.removeprefix("--param ").rstrip("= "), shown)
         address = urlsplit(self.base_url)
         if address.scheme not in ("http", "https") or not address.hostname:
             name = option.removeprefix("--param ").rstrip("= ") if base_url else "OPENAI_BASE_URL"
@@ -167,9 +167,11 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The address without user name and password."""
+        """The address without user name and password, and without a query but its api-version."""
         address = urlsplit(self.base_url)
-        return f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
+        version = self._query.get("api-version")
+        query = f"?api-version={version}" if version else ""
+        return f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}{query}"
 
     @property
     def key(self) -> str:
@@ -181,7 +183,7 @@ class Endpoint:
         from openai import DefaultHttpxClient, OpenAI
 
         http = DefaultHttpxClient(
-            event_hooks={"request": [self.meter.sent], "response": [self.meter.seen]}
+            event_hooks={"request": [self._prepare], "response": [self.meter.seen]}
         )
         return OpenAI(http_client=http, **self._settings())
 
@@ -190,12 +192,27 @@ class Endpoint:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         http = DefaultAsyncHttpxClient(
-            event_hooks={"request": [self.meter.sent_async], "response": [self.meter.seen_async]}
+            event_hooks={"request": [self._prepare_async], "response": [self.meter.seen_async]}
         )
         return AsyncOpenAI(http_client=http, **self._settings())
 
+    @property
+    def _is_azure(self) -> bool:
+        host = urlsplit(self.base_url).hostname or ""
+        return "api-version" in self._query or host.endswith(".azure.com")
+
+    def _prepare(self, request: Any) -> None:
+        if self._is_azure:  # takes the key in another header, and a token here
+            request.headers.pop("Authorization", None)
+        self.meter.sent(request)
+
+    async def _prepare_async(self, request: Any) -> None:
+        self._prepare(request)
+
     def _settings(self) -> dict[str, object]:
         return {
+            "default_headers": {"api-key": self.key} if self._is_azure else {},
+            "default_query": self._query,
             "api_key": self.key,
             "base_url": self.base_url,
             "timeout": self.timeout,

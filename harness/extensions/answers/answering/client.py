@@ -8,6 +8,7 @@ bills a repeated call once.
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -44,6 +45,11 @@ _MAYBE_PROCESSED = frozenset({500, 502, 504})
 """Status codes of failures after which a call may have been processed, and billed."""
 _REJECTED = frozenset({400, 413, 422})
 """Status codes of rejected calls: content filter, or prompt too long."""
+
+_REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*chat)")
+"""Names of OpenAI's models that take `max_completion_tokens` and no temperature."""
+_REASONING_TOKENS = 8_000
+"""Tokens added to the limit of a reply where it also counts the model's hidden reasoning."""
 
 _MESSAGE_OVERHEAD = 16
 """Upper bound of the tokens that a message adds to its content: role and separators."""
@@ -106,6 +112,8 @@ class ModelClient:
         self._endpoint.check_key(f"{command} --model {options.model}")
         self.model = options.model
         self._prices = with_model_prices(options.prices or {})
+        # Parameters that the model refuses, by its name or as its endpoint said.
+        self._refused = {"max_tokens", "temperature"} if _REASONS.match(options.model) else set()
         self._has_price = self._cost(0, 0) is not None
         if options.max_usd is not None and not self._has_price:
             raise UsageError(
@@ -219,12 +227,42 @@ class ModelClient:
             raise error
 
     def _with_retries(self, key: str, call: Call) -> ChatReply:
-        try:
-            return retry(
-                lambda: self._within_budget(key, call), self._options.retries, _is_transient
-            )
-        except Exception as error:
-            raise self._explained(error) from None
+        while True:
+            sent = self._params(call)
+            try:
+                return retry(
+                    lambda: self._within_budget(key, call), self._options.retries, _is_transient
+                )
+            except Exception as error:
+                if not (self._adapts(error, sent) and self._params(call) != sent):
+                    raise self._explained(error) from None
+
+    def _params(self, call: Call) -> dict[str, object]:
+        """Returns the parameters of a call as its model takes them.
+
+        A model that refuses `max_tokens` gets `max_completion_tokens`, with room for the reasoning
+        that it counts; one that refuses a temperature of 0 gets none.
+        """
+        params = dict(call.params)
+        limit = params.get("max_tokens")
+        if "max_tokens" in self._refused and isinstance(limit, int):
+            del params["max_tokens"]
+            params.setdefault("max_completion_tokens", limit + _REASONING_TOKENS)
+        if "temperature" in self._refused and params.get("temperature") == 0:
+            del params["temperature"]
+        return params
+
+    def _adapts(self, error: Exception, sent: Mapping[str, object]) -> bool:
+        """Tests whether an error names a parameter that calls are then made without."""
+        code, name = getattr(error, "code", None), getattr(error, "param", None)
+        if code not in ("unsupported_parameter", "unsupported_value") or name not in sent:
+            return False
+        if name != "max_tokens" and not (name == "temperature" and sent[name] == 0):
+            return False
+        if name not in self._refused:
+            self._refused.add(name)
+            _log.warning(f"note: {self.model} refuses {name}: it is left out or replaced")
+        return True
 
     def _within_budget(self, key: str, call: Call) -> ChatReply:
         """Makes one attempt. A call that was sent and not rejected may be billed even if its reply
@@ -256,10 +294,11 @@ class ModelClient:
         """Returns an upper bound of a call's cost in US dollars; 0 without a price.
 
         Counts one token per byte of the messages (byte-pair tokens are never shorter), and
-        `max_tokens` for the reply.
+        the limit of the reply.
         """
         prompt = sum(len(one.content.encode()) + _MESSAGE_OVERHEAD for one in call.messages)
-        limits = (call.params.get(name) for name in ("max_tokens", "max_completion_tokens"))
+        params = self._params(call)
+        limits = (params.get(name) for name in ("max_tokens", "max_completion_tokens"))
         reply = next((limit for limit in limits if isinstance(limit, int | float) and limit), 0)
         return self._cost(prompt, int(reply)) or 0.0
 
@@ -271,7 +310,7 @@ class ModelClient:
                 model=call.model,
                 messages=to_plain(call.messages),
                 extra_headers={"Idempotency-Key": key},
-                **call.params,
+                **self._params(call),
             )
         except openai.APIStatusError as error:
             if error.status_code in _REJECTED and _is_filtered(error):

@@ -114,6 +114,61 @@ def test_what_does_not_work_is_an_error_in_a_line_and_the_rest_is_kept(tmp_path:
         client.close()
 
 
+@pytest.mark.parametrize(
+    ("model", "refused"), [("gpt-5-mini", 0), ("o3", 0), ("our-deployment", 2), (MODEL, 2)]
+)
+def test_a_model_without_max_tokens_and_temperature_is_asked_as_it_must_be(
+    tmp_path: Path, model: str, refused: int
+) -> None:
+    calls = [
+        Call(model, _call(text).messages, {"max_tokens": 5, "temperature": 0}) for text in "ab"
+    ]
+    with OpenAIEndpoint(_echo) as endpoint:
+        endpoint.refuses = {
+            "max_tokens": "unsupported_parameter",
+            "temperature": "unsupported_value",
+        }
+        client = ModelClient(RequestOptions(model, endpoint.url, concurrency=1), tmp_path)
+        assert [one.reply.text for one in client.complete(calls)] == ["to a", "to b"]
+        sent = [call.body for call in endpoint.calls]
+        assert {one["max_completion_tokens"] for one in sent} == {8_005}
+        assert not any("temperature" in one or "max_tokens" in one for one in sent)
+        assert len(endpoint.requests) == 2 + refused
+        client.close()
+
+
+def test_other_models_get_the_parameters_as_they_are_and_a_chosen_temperature_is_never_dropped(
+    tmp_path: Path,
+) -> None:
+    call = _call("a", temperature=0.7)
+    with OpenAIEndpoint(_echo) as endpoint:
+        client = _client(endpoint, tmp_path)
+        client.complete([call, _call("b", temperature=0)])
+        assert [one.body["temperature"] for one in endpoint.calls] == [0.7, 0]
+        assert all(one.body["max_tokens"] == 5 for one in endpoint.calls)
+        endpoint.refuses = {"temperature": "unsupported_value"}
+        with pytest.raises(UsageError, match="Unsupported: 'temperature'"):
+            client.complete([_call("c", temperature=0.7)])
+        client.close()
+
+
+def test_an_address_of_azure_has_its_version_in_each_request_and_the_key_in_its_own_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "azure-key-1234")
+    with OpenAIEndpoint(_echo) as endpoint:
+        address = endpoint.url.replace("/v1", "/openai/deployments/small")
+        client = ModelClient(RequestOptions(MODEL, f"{address}?api-version=2024-10-21"), tmp_path)
+        assert client.complete([_call("a")])[0].reply.text == "to a"
+        path, headers = endpoint.requests[0]
+        assert path == "/openai/deployments/small/chat/completions?api-version=2024-10-21"
+        assert (headers["api-key"], headers["Authorization"]) == ("azure-key-1234", None)
+        assert client.address == f"{address}?api-version=2024-10-21"
+        client.close()
+        with pytest.raises(UsageError, match="must not hold"):
+            ModelClient(RequestOptions(MODEL, f"{address}?api-version=1&key=x"), tmp_path)
+
+
 def test_a_filter_is_no_answer_and_no_end(tmp_path: Path) -> None:
     with OpenAIEndpoint(_echo) as endpoint:
         endpoint.fail(CHAT, Failure(400, code="content_filter"))
