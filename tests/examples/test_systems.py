@@ -34,7 +34,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    page = (EXAMPLES / "systems" / "README.md").read_text()
+    page = (EXAMPLES / "systems" / "README.md").read_text().partition("\n## ")[0]
     table = [line for line in page.splitlines() if line.startswith("| ")][1:]
     return [Row(*(cell.strip(" `") for cell in line.strip("|").split("|"))) for line in table]
 

@@ -1,0 +1,172 @@
+"""The clients of hosted memories in examples/systems rank what a service returns, and pay once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hosted_stub import HostedStub, share
+from places import EXAMPLES
+
+from harness.datasets.registry import open_dataset
+from harness.errors import RunError
+from harness.records.run import RunRecord
+from harness.retrievers.contract import Corpus
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.run_state import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
+
+CLIENTS = {
+    "mem0": "hosted_mem0.py:Mem0Platform",
+    "zep": "hosted_zep.py:ZepGraph",
+    "letta": "hosted_letta.py:LettaArchive",
+    "supermemory": "hosted_supermemory.py:Supermemory",
+}
+TOKENS = {
+    "mem0": "Token secret-1234",
+    "zep": "Api-Key secret-1234",
+    "letta": "Bearer secret-1234",
+    "supermemory": "Bearer secret-1234",
+}
+LIMIT = 40
+
+
+class Shares:
+    """Ranks the documents as the stub ranks facts of one turn."""
+
+    def index(self, corpus: Corpus) -> None:
+        turns = [turn for session in corpus.sessions() for turn in session]
+        self.lines = [(f"{turn.speaker}: {turn.content}", turn.id) for turn in turns]
+
+    def search(self, queries: Any, k: int) -> list[list[tuple[str, float]]]:
+        return [self.best(query.text, k) for query in queries]
+
+    def best(self, text: str, k: int) -> list[tuple[str, float]]:
+        scored = [(id_, share(text, line)) for line, id_ in self.lines]
+        return sorted(scored, key=lambda one: -one[1])[:k]
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostedStub]:
+    monkeypatch.setenv("MEMORY_KEY", "secret-1234")
+    with HostedStub() as server:
+        yield server
+
+
+def client(name: str, stub: HostedStub, **params: Any) -> RetrieverSpec:
+    given: dict[str, Any] = {"api_key": "env:MEMORY_KEY", "url": stub.url, "batch": "turn"}
+    if name == "mem0":
+        given["threshold"] = 0
+    return RetrieverSpec(f"{EXAMPLES}/systems/{CLIENTS[name]}", {**given, **params})
+
+
+def ran(retriever: Any, out: Path, mode: Mode = Mode.NEW, **settings: Any) -> Path:
+    chosen = Settings(k=10, limit=LIMIT, **settings)
+    return run(open_dataset("sample"), retriever, chosen, out=out, mode=mode)
+
+
+def ranked(folder: Path) -> dict[str, list[str]]:
+    table = pq.read_table(RunFolder(folder).rankings)
+    found: dict[str, list[str]] = {}
+    pairs = zip(table["query"].to_pylist(), table["document"].to_pylist(), strict=True)
+    for query, document in pairs:
+        found.setdefault(query, []).append(document)
+    return found
+
+
+def record(folder: Path) -> RunRecord:
+    return RunFolder(folder).record
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    return ranked(ran(Shares(), tmp_path_factory.mktemp("expected")))
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_ranks_turns_as_the_service_does_whatever_it_refuses_for_its_rate(
+    name: str, stub: HostedStub, tmp_path: Path, expected: dict[str, list[str]]
+) -> None:
+    stub.refuse_every = 7
+    folder = ran(client(name, stub, usd_per_call=0.001), tmp_path, concurrency=4)
+    about = record(folder)
+    assert about.queries.failed == 0
+    assert ranked(folder) == expected
+    assert about.hits is not None
+    assert about.hits.by_method == {"sources": about.hits.returned}
+    assert stub.tokens == {TOKENS[name]}
+    assert "secret-1234" not in (folder / "run.json").read_text()
+    assert len(stub.spaces) == 12
+    items = [item for space in stub.spaces.values() for item in space.items.values()]
+    assert all(item.created for item in items)
+    searching, ingestion = about.measured.searching, about.measured.ingestion
+    assert searching is not None
+    assert searching.usd == pytest.approx(LIMIT * 0.001)
+    assert ingestion is not None
+    assert ingestion.usd is not None
+    requests = 12 * (2 + 1) if name == "letta" else len(items)
+    assert ingestion.usd <= requests * 0.001 + 1e-9
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_an_interrupted_run_resumes_in_the_same_namespaces(
+    name: str,
+    stub: HostedStub,
+    tmp_path: Path,
+    expected: dict[str, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer, searches = stub.reply, 0
+
+    def interrupted(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        nonlocal searches
+        searches += "search" in path
+        return (402, {"error": "no more credit"}) if searches > 15 else answer(method, path, body)
+
+    stub.reply = interrupted  # type: ignore[method-assign]
+    with pytest.raises(RunError, match="402"):
+        ran(client(name, stub), tmp_path, strict=True)
+    before = set(stub.spaces)
+    stub.reply = answer  # type: ignore[method-assign]
+    folder = ran(client(name, stub), tmp_path, Mode.RESUME)
+    assert record(folder).resumed_queries == 15
+    assert ranked(folder) == expected
+    assert before < set(stub.spaces)
+    assert len(stub.spaces) == 12
+    again = ran(client(name, stub), tmp_path, Mode.OVERWRITE)
+    assert ranked(again) == expected
+    assert len(stub.spaces) == 12
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_run_stops_at_its_limit_of_dollars(name: str, stub: HostedStub, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"--max-usd 0\.3"):
+        ran(client(name, stub, usd_per_call=0.01), tmp_path, max_usd=0.3)
+    paid = [path for method, path, _ in stub.log if method == "POST" and path != "/users"]
+    assert 0 < len(paid) * 0.01 <= 0.3
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_can_be_part_of_a_hybrid(name: str, stub: HostedStub, tmp_path: Path) -> None:
+    spec = client(name, stub)
+    part = {"name": spec.name, "params": {**spec.params, "api_key": "secret-1234"}}
+    fused = RetrieverSpec("hybrid", {"retrievers": [part, "bm25"]})
+    assert record(ran(fused, tmp_path)).queries.failed == 0
+
+
+@pytest.mark.parametrize("name", ["mem0", "zep", "supermemory"])
+def test_facts_of_a_session_are_found_in_its_turns_by_their_text(
+    name: str, stub: HostedStub, tmp_path: Path, expected: dict[str, list[str]]
+) -> None:
+    folder = ran(client(name, stub, batch="session"), tmp_path)
+    about = record(folder)
+    assert about.hits is not None
+    assert about.hits.unknown_sources == 0
+    assert set(about.hits.by_method) <= {"exact", "normalised"}
+    same = sum(ranked(folder)[query] == documents for query, documents in expected.items())
+    assert same >= 0.9 * LIMIT
