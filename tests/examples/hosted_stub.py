@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,7 +52,7 @@ class Space:
     polled: int = 0
 
     def best(self, question: str, k: int) -> list[tuple[str, Item, float]]:
-        assert self.polled >= POLLS, "searched too early"
+        assert not self.items or self.polled >= POLLS, "searched too early"
         found = [
             (fact, item, share(question, fact))
             for item in self.items.values()
@@ -64,7 +65,7 @@ class HostedStub:
     """The server."""
 
     def __init__(self) -> None:
-        self.spaces: dict[str, Space] = {}
+        self.spaces: defaultdict[str, Space] = defaultdict(Space)
         self.log: list[tuple[str, str, Any]] = []
         self.tokens: set[str] = set()
         self.refuse_every = 0
@@ -128,7 +129,7 @@ class HostedStub:
         self, space: str, facts: list[str], metadata: Json, created: Any, id_: str = ""
     ) -> Item:
         item = Item(id_ or f"item-{len(self._space_of)}", facts, metadata, created)
-        self._space_of[item.id] = self.spaces.setdefault(space, Space())
+        self._space_of[item.id] = self.spaces[space]
         self._space_of[item.id].items[item.id] = item
         return item
 
