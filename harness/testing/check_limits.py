@@ -32,7 +32,7 @@ class CheckLimits:
     prices: Prices = field(default_factory=dict)
 
 
-class Meter:
+class CheckMeter:
     """Counts the documents and questions of all retrievers of a check, and stops at a limit."""
 
     def __init__(self, limits: CheckLimits) -> None:
@@ -92,7 +92,7 @@ class _MeteredRetriever:
 
     ready = None  # `index` waits for it
 
-    def __init__(self, retriever: Any, meter: Meter) -> None:
+    def __init__(self, retriever: Any, meter: CheckMeter) -> None:
         self.unmetered, self._meter = retriever, meter
         self.thread_safe = calls.is_concurrent(retriever)
 

@@ -36,7 +36,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs.blinding import BlindedCorpus
 from harness.runs.usage import BudgetExceededError
 from harness.scoring.matching.matcher import Matcher
-from harness.testing.check_limits import CheckLimits, Meter, MeteredSpec
+from harness.testing.check_limits import CheckLimits, CheckMeter, MeteredSpec
 
 PASSED, FAILED, NOTED = "pass", "FAIL", "note"
 
@@ -59,7 +59,7 @@ def check(spec: RetrieverSpec, limits: CheckLimits | None = None) -> Iterator[Ou
     ids, and the oracle; BudgetExceededError at a limit.
     """
     limits = limits or CheckLimits()
-    metered = MeteredSpec(spec.name, spec.params, spec.plugins, spec, Meter(limits))
+    metered = MeteredSpec(spec.name, spec.params, spec.plugins, spec, CheckMeter(limits))
     retriever: Any = metered.build()
     refused = f"retriever {spec.name!r} cannot be checked: it"
     if getattr(retriever, "returns_dataset_ids", False):
@@ -83,7 +83,7 @@ def check(spec: RetrieverSpec, limits: CheckLimits | None = None) -> Iterator[Ou
         calls.close(retriever)
 
 
-def _planned(retriever: Any) -> Meter:
+def _planned(retriever: Any) -> CheckMeter:
     """Counts the calls of all checks, by making them to a retriever that finds nothing."""
 
     class Empty:
@@ -98,7 +98,7 @@ def _planned(retriever: Any) -> Meter:
 
     if callable(getattr(retriever, "close", None)):
         Empty.close = lambda self: None  # type: ignore[attr-defined]
-    meter = Meter(CheckLimits())
+    meter = CheckMeter(CheckLimits())
     spec = MeteredSpec("empty", spec=Empty, meter=meter)
     empty = spec.build()
     for name, function in CHECKS.items():
