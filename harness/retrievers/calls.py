@@ -98,7 +98,7 @@ def _tell_of(retriever: Any, change: Changed, document_of: Mapping[str, Document
         await_result(retriever.update(change.document, by))
 
 
-def wait_until_ready(retriever: Retriever) -> None:
+def wait_until_ready(retriever: Any) -> None:
     """Waits until the ingested documents can be found. Raises as `index` does."""
     ready = getattr(retriever, "ready", None)
     if not callable(ready):
