@@ -275,7 +275,10 @@ class Worker:
 
     def _search(self, state: WorkerState, queries: list[int]) -> list[QueryResult]:
         retriever = state.retriever
-        questions = [state.questions[query] for query in queries]
+        # `ask` may be called with queries that are not in the item.
+        questions = [
+            state.questions.get(query) or state.blinded.question(query) for query in queries
+        ]
         k = self._options.k + 1 if self._options.exclude_self else self._options.k
         if getattr(retriever, "sees_gold_labels", False):
             from harness.retrievers.baselines import Oracle
