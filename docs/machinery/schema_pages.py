@@ -41,15 +41,24 @@ _MOST_TYPES = 4
 """Of a value that may have more types than these, the pages name none."""
 
 
-def schema(name: str) -> str:
-    """Describes the records of RECORDS: a section for each, with a row for each of its keys."""
+def schema(name: str, *above: str) -> str:
+    """Describes the records of RECORDS: a section for each, with a row for each of its keys.
+
+    Records that are also in the schemas `above` on the page are skipped.
+    """
     if name == "output":
         return _outputs()
+    shown = {title for one in above for title in _definitions(one)}
+    found = {title: one for title, one in _definitions(name).items() if title not in shown}
+    return "\n".join(line for title, one in found.items() for line in _object(title, one))
+
+
+def _definitions(name: str) -> dict[str, Any]:
     module, kinds = RECORDS[name]
     found: dict[str, Any] = {}
     for kind in kinds:
         found |= json_schema(getattr(import_module(module), kind), kind)["$defs"]
-    return "\n".join(line for title, one in found.items() for line in _object(title, one))
+    return found
 
 
 def _outputs() -> str:

@@ -85,9 +85,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class Annotation(Record):
     """One line of an annotation log, with one of grade, ability, unanswerable, rejected and note.
 
-    null, or an empty note, withdraws the value. A `rejected` query is not a usable question and is
-    excluded from the dataset. `adjudicator` is the person who resolved a conflict. `undo` marks a
-    line that reverts the newest one.
+    A null, or an empty note, withdraws the value. A `rejected` query is not a usable question and
+    is excluded from the dataset. `adjudicator` is the person who resolved a conflict. `undo` marks
+    a line that reverts the newest one.
     """
 
     query: str
