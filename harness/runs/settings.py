@@ -88,7 +88,7 @@ class Settings:
     )
     concurrency: int = setting(
         1,
-        "concurrent search calls per process, if the retriever is thread_safe (default: 1)",
+        "concurrent search calls per process, of an async or thread_safe retriever (default: 1)",
         metavar="N",
         least=1,
     )
