@@ -153,7 +153,8 @@ def as_table(frame: Frame, what: str) -> pa.Table:
         said = " ".join(str(error).split())
         raise UsageError(f"{what} cannot be taken as a table ({said:.200})") from None
     if not isinstance(table, pa.Table):
-        raise UsageError(f"{what} cannot be taken as a table: it is {type(frame).__name__}")
+        kind = type(frame).__name__
+        raise UsageError(f"{what}: {kind} is not a table; pass a data frame or an Arrow table")
     for i, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):  # Arrow cannot `take` polars' values
             table = table.set_column(i, field.name, _decoded(table.column(i)))

@@ -241,7 +241,7 @@ def test_a_parquet_file_without_the_columns_is_one_line(
         (["run.trec", "--dataset", "sample", "--protocol", "trce"], "did you mean trec?"),
         (["run.trec", "--dataset", "sample", "--protocol", "longmemeval-470"], "these fit: memory"),
         (["run.trec", "--dataset", "sample", "--out", "run.trec"], "cannot be written"),
-        ([".", "--dataset", "sample"], "not the folder of a run: there is no run.json"),
+        ([".", "--dataset", "sample"], "not a run folder (no run.json)"),
         (
             ["run.trec", "--dataset", "sample", "--qrels", "q"],
             "exclude each other",

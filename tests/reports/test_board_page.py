@@ -159,7 +159,7 @@ def test_switches_change_the_numbers(board: Path, results: Path) -> None:
         assert "turn>session" in page.locator("#table caption").text_content()
         choose(page, "Dataset", "sample, session")
         assert systems(page) == ["bm25"]
-        assert "sample, session" in page.locator("#lede").inner_text()
+        assert "granularity=session" in page.locator("#lede").inner_text()
 
 
 @pytest.mark.browser
@@ -439,13 +439,13 @@ def test_a_search_finds_runs_here_and_on_other_boards(board: Path) -> None:
         assert systems(page) == ["tfidf"]
         search.fill("bm25")
         page.get_by_role("button", name="sample, session").click()
-        page.get_by_text("1 run on sample, session:").wait_for()
+        page.get_by_text("1 run: dataset=sample, granularity=session").wait_for()
         assert search.input_value() == "bm25"
         assert systems(page) == ["bm25"]
         search.fill("turn")
         page.get_by_text("No run on sample, session matches.").wait_for()
         page.get_by_role("button", name="sample, turn").click()
-        page.get_by_text("4 runs on sample, turn:").wait_for()
+        page.get_by_text("4 runs: dataset=sample, granularity=turn").wait_for()
         assert search.input_value() == "", "the dataset itself was searched for"
         assert len(systems(page)) == 4
 

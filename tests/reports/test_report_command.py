@@ -63,7 +63,7 @@ def test_wrong_use_is_said_in_one_line(
     for arguments, words in (
         ([bm25, tfidf, bm25], "a report takes one run or two"),
         ([bm25, bm25], "is named twice"),
-        ([tmp_path], "not the folder of a run"),
+        ([tmp_path], "not a run folder"),
         ([bm25, "--ranks", "0"], "--ranks must be 1 or more"),
         ([bm25, "--out", tmp_path], "is a folder; name a file"),
     ):

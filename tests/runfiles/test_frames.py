@@ -98,7 +98,7 @@ def test_what_is_wrong_with_a_table_is_said_by_its_name(
         (good, "source['queries'], record 1: no field 'text' (or query, question, query_text)"),
         ({"documents": good["documents"]}, "source: the table 'queries' is missing"),
         ({**good, "judgements": 1}, "source: 'judgements' is none of the tables documents, queri"),
-        ({**good, "queries": 3}, "source['queries'] cannot be taken as a table"),
+        ({**good, "queries": 3}, "source['queries']: int is not a table; pass a data frame"),
         ({"documents": table({"id": ["a", "a"], "text": ["b", "c"]}),
           "queries": table({"id": ["q"], "text": ["?"], "relevant": ["a"]})},
          "source['documents'], record 2: the haystack and document id ('corpus', 'a') is "

@@ -302,7 +302,7 @@ def require_run(folder: Path) -> None:
         )
     inside = [str(path) for path in finished_runs(folder)]
     if not inside:
-        raise UsageError(f"{folder}: not the folder of a run: there is no {RUN_RECORD} in it")
+        raise UsageError(f"{folder}: not a run folder (no {RUN_RECORD}); `harness runs` lists runs")
     shown = ", ".join(inside[:_NAMED]) + (", ..." if len(inside) > _NAMED else "")
     raise UsageError(
         f"{folder}: is a folder of runs ({len(inside)}), not a run; name one of them: {shown}"

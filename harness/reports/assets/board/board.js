@@ -1,6 +1,6 @@
 // The leaderboard: controls, a table, a comparison next to it, and quality against cost.
 
-import { count, intervalSaid, many } from "../shared/numbers.js";
+import { intervalSaid, many } from "../shared/numbers.js";
 import { el, fetches, find, follow, live, replace, reveal } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
 import { answers } from "./answers.js";
@@ -94,16 +94,9 @@ function show({ at, board: chosenBoard }) {
 }
 
 /** What was run on which data, and by which protocol it is scored. */
-function lede({ name, board, official, key }) {
-  const { dataset, queries, depth } = board;
-  const facts = [
-    `text=${dataset.text}`,
-    `split=${dataset.split}`,
-    `up to ${count(depth)} documents per query`,
-    `data=${dataset.fingerprint.slice(0, 8)}`,
-  ];
+function lede({ board, official, key }) {
   find("lede").replaceChildren(
-    `${many(board.entries.length, "run")} on ${name}: ${count(queries.n)} queries, ${facts.join(", ")}. `,
+    `${many(board.entries.length, "run")}: ${board.title.replaceAll("  ", ", ")}. `,
     el(
       "span",
       { class: "tag" },
