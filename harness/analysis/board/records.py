@@ -251,7 +251,9 @@ class Board(Record):
             values = [with_interval(one.value, one.interval) if one else "-" for one in results]
             rows.append((first.value or 0 if first else -1, [rank, entry.run, *values]))
         rows.sort(key=lambda row: -row[0])
-        title = f"{self.dataset.name}, {self.dataset.granularity} level; 95% intervals"
+        title = (
+            f"dataset={self.dataset.name}  granularity={self.dataset.granularity}; 95% intervals"
+        )
         return html_table(title, ["rank", "run", *names], [row for _, row in rows])
 
 

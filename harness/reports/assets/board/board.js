@@ -71,7 +71,7 @@ function show({ at, board: chosenBoard }) {
     find("table"),
     table(columns, folded(shown), {
       class: "board",
-      label: `${board.title}, ${protocol}, ${slice}, ranked by ${metric}`,
+      label: `${now.title}, ${protocol}, ${slice}, ranked by ${metric}`,
       sorted: chosen.sort,
       resort: (sort) => chosen.set({ sort }),
       about: (row) => rowOf(row, outside(row)),
@@ -94,9 +94,9 @@ function show({ at, board: chosenBoard }) {
 }
 
 /** What was run on which data, and by which protocol it is scored. */
-function lede({ board, official, key }) {
+function lede({ board, title, official, key }) {
   find("lede").replaceChildren(
-    `${many(board.entries.length, "run")}: ${board.title.replaceAll("  ", ", ")}. `,
+    `${many(board.entries.length, "run")}: ${title.replaceAll("  ", ", ")}. `,
     el(
       "span",
       { class: "tag" },

@@ -114,7 +114,7 @@ export function view(at, board) {
     metrics.find((name) => name.startsWith(lead)) ??
     metrics[0];
   return {
-    ...{ ...at, board },
+    ...{ ...at, board, title: at.board.title },
     ...{ protocols, protocol, official, key, slices, slice, ks, k },
     ...{ bounds: bounds[slice] ?? {}, bySlice: bounds },
     ...{ shown, metrics, metric, abilities },
