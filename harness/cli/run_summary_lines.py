@@ -151,6 +151,7 @@ _OTHERS = (
     *("hit", "recall_all", "ndcg_b2", "recall", "ndcg", "mrr"),
     *("success", "token_f1", "rouge_l", "bleu1"),
     *("leak_rate", "query_leak_rate", "recall_in_scope"),
+    *("retrieval_precision", "retrieval_recall"),
 )
 
 
@@ -243,11 +244,11 @@ def protocol_line(protocol: ProtocolResult) -> str:
         for k in ks
         if any(one.value is not None for m, one in results.items() if m.endswith(f"@{k}"))
     ]
-    if not usable:
+    at = f"@{10 if 10 in usable else usable[-1]}" if usable else ""
+    names = [f"{name}{at}" for name in _OTHERS if f"{name}{at}" in results][:4]
+    if not names:
         return ""
-    k = 10 if 10 in usable else usable[-1]
-    names = [f"{name}@{k}" for name in _OTHERS if f"{name}@{k}" in results][:4]
     values = "  ".join(f"{name} {digits(results[name].value)}" for name in names)
     n = protocol.slices["all"].n
-    lower = " (leaks: lower is better)" if f"leak_rate@{k}" in names else ""
+    lower = " (leaks: lower is better)" if f"leak_rate{at}" in names else ""
     return f"  {protocol.name:28} {protocol.level:14} n {n:<6} {values}{lower}"

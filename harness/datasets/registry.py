@@ -42,6 +42,7 @@ BUILT_IN = {
     "memdaily": "harness.datasets.adapters.memdaily",
     "devmembench": "harness.datasets.adapters.devmembench",
     "locomo-plus": "harness.datasets.adapters.locomo_plus",
+    "precisionmembench": "harness.datasets.adapters.precisionmembench",
     "beir": "harness.datasets.adapters.beir",
     "msmarco": "harness.datasets.adapters.msmarco",
     "mteb": "harness.datasets.adapters.mteb",

@@ -158,6 +158,19 @@ PROTOCOLS = {
             module="harness.scoring.scope",
             of_users=True,
         ),
+        Protocol(
+            "precisionmembench-official",
+            1,
+            "PrecisionMemBench's precision and recall of all returned beliefs; cases without "
+            "evidence have precision 0, or none if nothing is returned",
+            ("retrieval_precision", "retrieval_recall"),
+            (),
+            key="precisionmembench-official",
+            unanswerable=True,
+            fixed_ks=True,
+            source="tenurehq/precisionMemBench src/retrieval.external.eval.test.ts at 18c7955",
+            module="harness.scoring.precisionmembench",
+        ),
     )
 }
 

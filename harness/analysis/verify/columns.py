@@ -64,6 +64,7 @@ PROTOCOLS = {
     "locomo-official-aggregate/1": ProtocolRules("locomo-official"),
     "realmem-official/1": ProtocolRules("realmem-official", False, "evidence"),
     "scope/1": ProtocolRules(needs="user"),
+    "precisionmembench-official/1": ProtocolRules("precisionmembench-official"),
 }
 
 

@@ -209,6 +209,19 @@ class MemPalace(PublishedIds):
         return _locomo_sessions(ids_of(record, ranking))
 
 
+class PrecisionMemBenchReport(PublishedIds):
+    """Reads retrieval-report-*.json of PrecisionMemBench: the beliefs found by search.
+
+    Beliefs that its code shows without a search (`pinnedBeliefs`) are not part of a ranking.
+    """
+
+    about = "tenurehq/precisionMemBench (cases[].caseId, relevantBeliefs)"
+    fields = ("caseId", "relevantBeliefs", "retrievalPrecision")
+    id_field = "caseId"
+    under = "cases"
+    rankings: ClassVar = {"relevantBeliefs": ("belief",)}
+
+
 _TEXT_LISTS = ("retrieved_contents", "retrieved_memories", "retrieved_texts")
 _TEXTS = ("memory", "text", "content", "used_content")
 

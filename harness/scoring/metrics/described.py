@@ -95,6 +95,25 @@ DESCRIBED: tuple[MetricDescription, ...] = (
         ),
     ),
     *_section(
+        "Of PrecisionMemBench",
+        (
+            "retrieval_precision",
+            "mean share of evidence among all returned beliefs; no value for a case without "
+            "evidence for which nothing is returned",
+            "returned evidence / returned beliefs; 0 where nothing is returned for a case with "
+            "evidence",
+            "PrecisionMemBench",
+            "mean precision",
+        ),
+        (
+            "retrieval_recall",
+            "mean share of the evidence of a case that is returned",
+            "returned evidence / evidence",
+            "PrecisionMemBench",
+            "mean recall",
+        ),
+    ),
+    *_section(
         "Of abstention",
         (
             "false_positive_rate",
