@@ -17,8 +17,8 @@ from harness.errors import UsageError
 from harness.runfiles.arrow import integers, to_numpy
 from harness.runfiles.rankings import Rankings
 
-_ROWS = 1 << 16
-_ROW_GROUP = 1 << 20  # the default of pyarrow's write_table
+ROWS = 1 << 16
+ROW_GROUP = 1 << 20  # the default of pyarrow's write_table
 
 Ints = npt.NDArray[np.integer[Any]]
 
@@ -39,7 +39,7 @@ class RankedBatch:
     left: Ints
 
 
-def blocks(rankings: Rankings, rows: int = _ROWS) -> Iterator[RankedBatch]:
+def blocks(rankings: Rankings, rows: int = ROWS) -> Iterator[RankedBatch]:
     """Yields rankings in batches of `rows` rows."""
     query_ids = pa.array(rankings.query_ids, pa.string())
     starts = rankings.starts
@@ -57,7 +57,7 @@ def blocks(rankings: Rankings, rows: int = _ROWS) -> Iterator[RankedBatch]:
         )
 
 
-def read_blocks(path: Path, rows: int = _ROWS) -> Iterator[RankedBatch]:
+def read_blocks(path: Path, rows: int = ROWS) -> Iterator[RankedBatch]:
     """Yields the rankings.parquet of a run folder in batches of up to `rows` rows."""
     import pyarrow.parquet as pq
 
@@ -121,11 +121,17 @@ def parquet_schema(*, scored: bool) -> pa.Schema:
 
 def write_parquet(rankings: Rankings, path: Path) -> None:
     """Writes rankings.parquet: query, document, rank and, if there are any, score."""
+    scored = rankings.score is not None
+    write_parquet_batches(blocks(rankings, ROW_GROUP), path, scored=scored)
+
+
+def write_parquet_batches(of: Iterable[RankedBatch], path: Path, *, scored: bool) -> None:
+    """Writes rankings.parquet from batches of ROW_GROUP rows."""
     import pyarrow.parquet as pq
 
-    schema = parquet_schema(scored=rankings.score is not None)
+    schema = parquet_schema(scored=scored)
     with pq.ParquetWriter(path, schema, compression="zstd") as file:
-        for block in blocks(rankings, _ROW_GROUP):
+        for block in of:
             columns = {
                 "query": pa.DictionaryArray.from_arrays(integers(block.query), block.query_ids),
                 "document": block.document,
@@ -133,7 +139,7 @@ def write_parquet(rankings: Rankings, path: Path) -> None:
             }
             if block.score is not None:
                 columns["score"] = pa.array(block.score)
-            file.write_table(pa.table(columns, file.schema), _ROW_GROUP)
+            file.write_table(pa.table(columns, file.schema), ROW_GROUP)
 
 
 def write_jsonl(of: Iterable[RankedBatch], path: Path) -> None:

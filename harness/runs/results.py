@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from binascii import a2b_base64
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import msgspec
@@ -83,6 +86,105 @@ class WorkResult(_Result):
     indexed: int | None = None
     cached: bool = False
     complete: bool = True
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """The last result of each query, sorted by query, as columns.
+
+    `query`, `size`, `scored`, `failed`, `seconds` (NaN: unknown), `row_start` and `score_start`
+    have an entry for each query; `rows` and `scores` hold those of all results. `others` are the
+    results with more than a ranking and a time, such as errors.
+    """
+
+    query: npt.NDArray[np.int32]
+    size: npt.NDArray[np.int64]
+    scored: npt.NDArray[np.bool_]
+    failed: npt.NDArray[np.bool_]
+    seconds: npt.NDArray[np.float64]
+    row_start: npt.NDArray[np.int64]
+    score_start: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64]
+    others: list[QueryResult]
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def objects(self) -> list[QueryResult]:
+        """Returns the results as records."""
+        others = {one.query: one for one in self.others}
+        return [
+            others.get(query) or self._object(at, query)
+            for at, query in enumerate(self.query.tolist())
+        ]
+
+    def _object(self, at: int, query: int) -> QueryResult:
+        rows = self.rows[self.row_start[at] :][: self.size[at]]
+        scores = self.scores[self.score_start[at] :][: self.size[at]] if self.scored[at] else None
+        return QueryResult(query, rows, scores, seconds=float(self.seconds[at]))
+
+
+class ResultLog:
+    """Collects results in columns, since a million objects would take gigabytes."""
+
+    def __init__(self, results: Iterable[QueryResult] = ()) -> None:
+        self._query, self._size, self._scored = array("i"), array("i"), array("b")
+        self._seconds, self._rows, self._scores = array("d"), array("i"), array("d")
+        self._others: dict[int, QueryResult] = {}  # by position
+        for one in results:
+            self.add(one)
+
+    def add(self, one: QueryResult) -> None:
+        """Appends a result."""
+        if one.seconds is None or _has_more(one):
+            self._others[len(self._query)] = one
+        self._query.append(one.query)
+        self._size.append(len(one.rows))
+        self._scored.append(one.scores is not None)
+        self._seconds.append(nan if one.seconds is None else one.seconds)
+        self._rows.frombytes(one.rows.tobytes())
+        if one.scores is not None:
+            self._scores.frombytes(one.scores.tobytes())
+
+    @property
+    def answered(self) -> set[int]:
+        """The queries that were answered without a failure."""
+        failed = {at for at, one in self._others.items() if one.error is not None}
+        return {query for at, query in enumerate(self._query) if at not in failed}
+
+    def last(self) -> tuple[ResultTable, list[QueryResult]]:
+        """Returns the last result of each query, and the failures before it."""
+        query, size = np.frombuffer(self._query, np.int32), np.frombuffer(self._size, np.int32)
+        scored = np.frombuffer(self._scored, np.bool_)
+        order = np.argsort(query, kind="stable")
+        is_last = np.ones(len(order), bool)
+        is_last[:-1] = np.diff(query[order]) != 0
+        again = zip(order[1:][~is_last[:-1]].tolist(), order[~is_last].tolist(), strict=True)
+        kept = order[is_last]
+        failed = np.zeros(len(query), bool)
+        failed[[at for at, one in self._others.items() if one.error is not None]] = True
+        row_end, score_end = np.cumsum(size, dtype=np.int64), np.cumsum(size * scored)
+        table = ResultTable(
+            query[kept],
+            size[kept].astype(np.int64),
+            scored[kept],
+            failed[kept],
+            np.frombuffer(self._seconds)[kept],
+            (row_end - size)[kept],
+            (score_end - size * scored)[kept],
+            np.frombuffer(self._rows, np.int32),
+            np.frombuffer(self._scores),
+            [self._others[at] for at in kept[np.isin(kept, [*self._others])].tolist()],
+        )
+        return table, [self._others[at] for _, at in sorted(again) if at in self._others]
+
+
+def _has_more(one: QueryResult) -> bool:
+    """Tests whether a result has more than a ranking and its time."""
+    corrected = one.beyond_k or one.duplicates or one.padding or one.abstained
+    texts = one.error is not None or one.hits is not None or one.answer is not None
+    return bool(corrected) or texts or one.confidence is not None
 
 
 def encode_result(result: WorkResult) -> bytes:

@@ -123,12 +123,12 @@ def _execute(
         ) from None
     finally:
         _close(request, checkpoint)
-    queries, before = checkpoint.last_results()
-    if queries and all(one.error is not None for one in queries):
+    queries, before = checkpoint.results.last()
+    if len(queries) and queries.failed.all():
         from harness.runs.first_error import first_error
 
         errors = store.temporary / "errors.jsonl"
-        write_errors(request.dataset, queries, errors)
+        write_errors(request.dataset, queries.others, errors)
         raise RunError(
             f"all {len(queries)} queries failed; first error: {first_error(errors)}; all errors: "
             f"{errors}"
@@ -152,15 +152,18 @@ def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution
             progress(request.plan.queries, "queries", "search", quiet=quiet, leave=True) as bar,
         ):
             bar.update(resumed)
+            for result in checkpoint.done:
+                result.queries = []  # are in its results
 
             def take(result: WorkResult) -> None:
                 writer.add(result)
-                checkpoint.done.append(result)
+                checkpoint.add(result)
                 bar.update(len(result.queries))
                 spent = usage.add(result)
                 bar.set_postfix_str(spent, refresh=result.indexed is not None)
                 if settings.strict:
                     _stop_at_error(result, request.dataset)
+                result.queries = []
 
             worker.on_progress = take
             for result in execution.executor.map(worker, rest):

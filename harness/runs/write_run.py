@@ -10,6 +10,9 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset
@@ -24,20 +27,20 @@ from harness.records.run import (
     RunSettings,
     Usage,
 )
+from harness.runfiles.arrow import integers
 from harness.runs.executors import Execution
 from harness.runs.folder.checkpoint import Checkpoint
 from harness.runs.folder.rankings import (
-    RowRanking,
-    as_rankings,
     percentiles,
+    query_ids,
     write_query_table,
-    write_rankings,
+    write_results,
 )
 from harness.runs.folder.run_folder import dataset_ref, write_record
 from harness.runs.folder.run_state import CHECKPOINT, OWN_ANSWERS, RETRIED, RunStore
 from harness.runs.provenance import git_state, machine, peak_memory, repeat_command, versions
 from harness.runs.request import RunRequest
-from harness.runs.results import QueryResult, WorkResult
+from harness.runs.results import QueryResult, ResultLog, ResultTable, WorkResult
 from harness.runs.usage import Prices, add_counts, usage_record
 
 
@@ -47,7 +50,7 @@ class RunOutcome:
 
     request: RunRequest
     checkpoint: Checkpoint
-    queries: list[QueryResult]
+    queries: ResultTable
     failed_before: list[QueryResult]
     execution: Execution
     resumed_queries: int
@@ -62,38 +65,44 @@ def write_run(store: RunStore, outcome: RunOutcome) -> None:
     dataset, queries, checkpoint = outcome.request.dataset, outcome.queries, outcome.checkpoint
     record = run_record(outcome)
     with store.replaced(keep_previous=checkpoint.keeps_previous) as aside:
-        if any(one.hits is not None for one in queries):
+        if any(one.hits is not None for one in queries.others):
             from harness.runs.folder.hits import resolve_results
 
-            matching = outcome.request.settings.matching
-            hits = resolve_results(aside, dataset, queries, record.settings.k, matching)
-            record = replace(record, hits=hits)
-        rankings = as_rankings(dataset, _rankings(queries))
-        write_rankings(rankings, aside, record.retriever.name)
+            matching, objects = outcome.request.settings.matching, queries.objects()
+            hits = resolve_results(aside, dataset, objects, record.settings.k, matching)
+            record, queries = replace(record, hits=hits), ResultLog(objects).last()[0]
+        write_results(dataset, queries, aside, record.retriever.name)
         _write_queries(aside, dataset, queries)
-        _write_own_answers(dataset, queries, aside / OWN_ANSWERS)
-        write_errors(dataset, queries, aside / "errors.jsonl")
+        _write_own_answers(dataset, queries.others, aside / OWN_ANSWERS)
+        write_errors(dataset, queries.others, aside / "errors.jsonl")
         write_errors(dataset, outcome.failed_before, aside / RETRIED)
-        if any(one.error is not None for one in queries):
+        if queries.failed.any():
             shutil.copyfile(checkpoint.path, aside / CHECKPOINT)
         write_record(aside, record)
 
 
-def _rankings(answers: Sequence[QueryResult]) -> list[RowRanking]:
-    """Returns the answers' rankings; failed queries have none."""
-    return [RowRanking(a.query, a.rows, a.scores) for a in answers if a.error is None]
-
-
-def _write_queries(folder: Path, dataset: Dataset, answers: Sequence[QueryResult]) -> None:
+def _write_queries(folder: Path, dataset: Dataset, results: ResultTable) -> None:
+    confidence, abstained = np.full(len(results), np.nan), np.zeros(len(results), bool)
+    at = np.searchsorted(results.query, [one.query for one in results.others])
+    confidence[at] = [
+        np.nan if one.confidence is None else one.confidence for one in results.others
+    ]
+    abstained[at] = [one.abstained for one in results.others]
     write_query_table(
         folder,
-        [dataset.query_ids[one.query] for one in answers],
-        [len(one.rows) for one in answers],
-        seconds=[one.seconds for one in answers],
-        confidence=[one.confidence for one in answers],
-        abstained=[one.abstained for one in answers],
-        failed=[one.error is not None for one in answers],
+        query_ids(dataset, results.query),
+        integers(results.size.astype(np.int32)),
+        seconds=_known(results.seconds),
+        confidence=_known(confidence),
+        abstained=abstained.tolist(),
+        failed=results.failed.tolist(),
     )
+
+
+def _known(values: npt.NDArray[np.float64]) -> pa.Array:
+    """Converts numbers to Arrow, with null for NaN."""
+    column = integers(values)
+    return pc.if_else(pc.is_nan(column), pa.scalar(None, pa.float64()), column)
 
 
 def write_errors(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
@@ -105,8 +114,8 @@ def write_errors(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -
 def _write_own_answers(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
     """Writes a JSON line for each question that the system answered itself; no file for none."""
     own = [one for one in answers if one.answer is not None and one.error is None]
-    ids = dataset.query_ids
-    _write_lines(path, [{"question_id": ids[a.query], "hypothesis": a.answer} for a in own])
+    lines = [{"question_id": dataset.query_ids[a.query], "hypothesis": a.answer} for a in own]
+    _write_lines(path, lines)
 
 
 def _write_lines(path: Path, rows: Sequence[dict[str, str | None]]) -> None:
@@ -121,12 +130,12 @@ def run_record(outcome: RunOutcome) -> RunRecord:
     results, before = outcome.checkpoint.done, outcome.failed_before
     # Each process runs its items in order, so its last report is its total.
     reported = {one.process: one.reported for one in results if one.reported is not None}
-    failed = sum(one.error is not None for one in queries)
+    failed, others = int(queries.failed.sum()), queries.others
     empty = None
-    if not all(len(one.rows) for one in queries):
+    if not queries.size.all():
         from harness.runs.empty_haystacks import find_empty
 
-        empty = find_empty(request, queries)
+        empty = find_empty(request, queries.objects())
     return RunRecord(
         run_version=1,
         # Lists identify a run by folder and time; two nightly runs may end within one second.
@@ -142,7 +151,7 @@ def run_record(outcome: RunOutcome) -> RunRecord:
             asked=len(queries),
             answered=len(queries) - failed,
             failed=failed,
-            abstained=sum(one.abstained for one in queries),
+            abstained=sum(one.abstained for one in others),
         ),
         name=settings.name or None,
         submitted_by=settings.submitted_by or None,
@@ -153,9 +162,9 @@ def run_record(outcome: RunOutcome) -> RunRecord:
         cached_haystacks=_cached(results),
         empty_haystacks=empty,
         notes=RunNotes(
-            documents_beyond_k=sum(one.beyond_k for one in queries),
-            duplicate_documents=sum(one.duplicates for one in queries),
-            padding=sum(one.padding for one in queries),
+            documents_beyond_k=sum(one.beyond_k for one in others),
+            duplicate_documents=sum(one.duplicates for one in others),
+            padding=sum(one.padding for one in others),
             scores_dropped=_dropped_scores(queries),
             self_excluded=dataset.manifest.exclude_self,
         ),
@@ -189,7 +198,7 @@ def _settings_record(outcome: RunOutcome) -> RunSettings:
 def _measured(outcome: RunOutcome) -> Measured:
     """Returns times, usage and memory."""
     execution, results, queries = outcome.execution, outcome.checkpoint.done, outcome.queries
-    searches = np.array([one.seconds for one in queries if one.seconds is not None])
+    searches = queries.seconds[~np.isnan(queries.seconds)]
     ingestion, searching = _usage(results, len(queries), outcome.request.settings.prices)
     # The workers of a cluster are not children of this process.
     children = execution.workers > 1 or outcome.request.sandbox is not None
@@ -209,19 +218,19 @@ def _cached(results: Sequence[WorkResult]) -> int:
     return len({one.haystack for one in results if one.cached} - indexed)
 
 
-def _retried(queries: Sequence[QueryResult], before: Sequence[QueryResult]) -> Retried | None:
+def _retried(queries: ResultTable, before: Sequence[QueryResult]) -> Retried | None:
     """Counts queries that were repeated after a failure, and those that were then answered."""
     again = {one.query for one in before}
-    answered = sum(one.error is None for one in queries if one.query in again)
+    answered = len(again) - int(np.isin(queries.query[queries.failed], [*again]).sum())
     if not before:
         return None
     return Retried(queries=len(again), answered=answered, failures=len(before))
 
 
-def _dropped_scores(answers: Sequence[QueryResult]) -> int:
-    """Counts rankings that lose their scores because others have none: see `as_rankings`."""
-    given = sum(a.scores is not None for a in answers if len(a.rows))
-    return given if given < sum(len(a.rows) > 0 for a in answers) else 0
+def _dropped_scores(results: ResultTable) -> int:
+    """Counts rankings that lose their scores because others have none: see `write_results`."""
+    given = int(results.scored[results.size > 0].sum())
+    return given if given < int((results.size > 0).sum()) else 0
 
 
 def _index_times(indexed: Sequence[WorkResult]) -> IndexTimes | None:

@@ -25,7 +25,7 @@ from harness.io.plugins import exit_if_forked
 from harness.io.records import read_json_record, write_json_record
 from harness.records.run import RunPlan
 from harness.runs.folder.run_state import CHECKPOINT, Mode, RunStore
-from harness.runs.results import QueryResult, WorkItem, WorkResult, decode_result, encode_result
+from harness.runs.results import ResultLog, WorkItem, WorkResult, decode_result, encode_result
 from harness.runs.usage import RunUsage
 
 _log = logging.getLogger(__name__)
@@ -75,12 +75,13 @@ class CheckpointWriter:
 
 
 class Checkpoint:
-    """The results of a run so far, `done`, in memory and in a file."""
+    """The results of a run so far, in a file and in memory; `results` has the queries of `done`."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self.path = store.checkpoint
         self.done: list[WorkResult] = []
+        self.results = ResultLog()
         self._cut_off = store.temporary / "cut_off"
         self._replaces = store.temporary / "replaces"  # exists if the finished run is not kept
 
@@ -130,7 +131,13 @@ class Checkpoint:
     @property
     def answered(self) -> set[int]:
         """The queries that were answered without a failure."""
-        return {one.query for one in self._queries() if one.error is None}
+        return self.results.answered
+
+    def add(self, result: WorkResult) -> None:
+        """Adds a result that was written."""
+        self.done.append(result)
+        for one in result.queries:
+            self.results.add(one)
 
     def remaining(self, planned: Sequence[WorkItem]) -> list[WorkItem]:
         """Returns the items to run, without the answered queries."""
@@ -141,16 +148,6 @@ class Checkpoint:
         )
         return [item for item in left if item.queries]
 
-    def last_results(self) -> tuple[list[QueryResult], list[QueryResult]]:
-        """Returns the last result of each query, in their order, and the failures before it."""
-        last: dict[int, QueryResult] = {}
-        before: list[QueryResult] = []
-        for one in self._queries():
-            if one.query in last:
-                before.append(last[one.query])
-            last[one.query] = one
-        return [last[query] for query in sorted(last)], before
-
     @contextmanager
     def discard_mismatched(self) -> Iterator[None]:
         """Discards the answers, but not their cost, if they may belong to other queries."""
@@ -159,15 +156,13 @@ class Checkpoint:
         except ResponseMismatchError:
             for one in self.done:
                 one.queries = []
+            self.results = ResultLog()
             write_bytes(self.path, b"".join(map(_line, self.done)))
             raise
 
-    def _queries(self) -> Iterator[QueryResult]:
-        return (one for result in self.done for one in result.queries)
-
     def _require_empty(self) -> None:
         """Raises UsageError if an interrupted run has answered queries or reported usage."""
-        self.done = self._read()
+        self._read()
         answered = len(self.answered)
         if answered or any(one.ingestion_usage or one.usage for one in self.done):
             queries = read_json_record(self._store.plan, RunPlan).queries
@@ -178,7 +173,7 @@ class Checkpoint:
 
     def _create(self, plan: RunPlan, *, replaces: bool) -> None:
         """Starts without results."""
-        self.done = []
+        self.done, self.results = [], ResultLog()
         self.path.unlink(missing_ok=True)
         self._cut_off.unlink(missing_ok=True)
         if replaces:
@@ -215,20 +210,20 @@ class Checkpoint:
                 started = "there is no interrupted run with these settings; it starts"
                 _log.warning(f"note: {self._changed_code(plan) or started}")
             self._create(plan, replaces=False)
-        self.done = self._read()
+        self._read()
 
-    def _read(self) -> list[WorkResult]:
+    def _read(self) -> None:
         """Reads the results; removes an incomplete last line."""
         if not self.path.is_file():
-            return []
+            return
         data = self.path.read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             os.truncate(self.path, whole)
-        results, damaged = [], list[str]()
+        damaged = list[str]()
         for number, line in enumerate(data[:whole].split(b"\n")[:-1], 1):
             try:
-                results.append(decode_result(_checked(line)))
+                self.add(decode_result(_checked(line)))
             except (ValueError, msgspec.MsgspecError, OverflowError):
                 damaged.append(str(number))
         if damaged:
@@ -236,7 +231,6 @@ class Checkpoint:
                 f"note: {self.path}: damaged in line {', '.join(damaged[:5])}"
                 f"{' and others' if len(damaged) > 5 else ''}; their queries run again"
             )
-        return results
 
     def _changed_code(self, plan: RunPlan) -> str:
         """Describes an interrupted run of the same settings with other code; empty if there is

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,18 @@ import pyarrow as pa
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.run import Percentiles
-from harness.runfiles.arrow import read_parquet, to_numpy
+from harness.runfiles.arrow import read_parquet, take, to_numpy
 from harness.runfiles.rankings import Rankings, checked_rankings
-from harness.runfiles.write import blocks, parquet_schema, write_parquet, write_trec
+from harness.runfiles.write import (
+    ROW_GROUP,
+    ROWS,
+    RankedBatch,
+    blocks,
+    parquet_schema,
+    write_parquet_batches,
+    write_trec,
+)
+from harness.runs.results import ResultTable
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ def as_rankings(dataset: Dataset, ranked: Sequence[RowRanking]) -> Rankings:
     return Rankings(
         [dataset.query_ids[one.query] for one in ranked],
         np.repeat(np.arange(len(ranked), dtype=np.int32), sizes),
-        _ids(dataset, rows, np.array(sizes, np.int64)),
+        _ids(dataset, rows, _ranks(np.array(sizes, np.int64))),
         score,
     )
 
@@ -75,10 +85,48 @@ def read_run_rankings(path: Path) -> Rankings:
 
 def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
     """Writes rankings.parquet and rankings.trec."""
-    write_parquet(rankings, folder / "rankings.parquet")
+    _write(partial(blocks, rankings), rankings.score is not None, folder, system)
+
+
+def write_results(dataset: Dataset, results: ResultTable, folder: Path, system: str) -> None:
+    """Writes the rankings of results that did not fail, some rows at a time.
+
+    If some have scores and others have none, all scores are dropped.
+    """
+    scored = bool(results.scored[results.size > 0].all())
+    _write(partial(_result_blocks, dataset, results, scored), scored, folder, system)
+
+
+def _write(
+    batches: Callable[[int], Iterator[RankedBatch]], scored: bool, folder: Path, system: str
+) -> None:
+    write_parquet_batches(batches(ROW_GROUP), folder / "rankings.parquet", scored=scored)
     # TREC's format cannot hold some ids; the Parquet file has everything.
     with suppress(UsageError):
-        write_trec(blocks(rankings), folder / "rankings.trec", trec_tag(system))
+        write_trec(batches(ROWS), folder / "rankings.trec", trec_tag(system))
+
+
+def _result_blocks(
+    dataset: Dataset, results: ResultTable, scored: bool, rows: int
+) -> Iterator[RankedBatch]:
+    """Yields the rankings of results in batches of `rows` rows, with the dataset's ids."""
+    kept = np.flatnonzero(~results.failed)
+    ids = query_ids(dataset, results.query[kept])
+    size = results.size[kept]
+    ends = np.cumsum(size)
+    for start in range(0, int(size.sum()), rows):
+        at = np.arange(start, min(start + rows, int(ends[-1])))
+        query = np.searchsorted(ends, at, side="right")
+        place, mine = at - (ends - size)[query], kept[query]
+        document = _ids(dataset, results.rows[results.row_start[mine] + place], place + 1)
+        yield RankedBatch(
+            ids,
+            query.astype(np.int32),
+            pa.concat_arrays(document.chunks).cast(pa.string()),
+            place + 1,
+            results.scores[results.score_start[mine] + place] if scored else None,
+            size[query] - place - 1,
+        )
 
 
 def trec_tag(system: str) -> str:
@@ -86,29 +134,37 @@ def trec_tag(system: str) -> str:
     return "_".join(system.split())
 
 
+def query_ids(dataset: Dataset, queries: npt.NDArray[np.int32]) -> pa.Array:
+    """Returns the ids of queries."""
+    return take(dataset.query_table["id"], queries).combine_chunks().cast(pa.string())
+
+
+def _ranks(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns the rank of each row of rankings of these sizes."""
+    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
+
+
 def _ids(
-    dataset: Dataset, rows: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64]
+    dataset: Dataset, rows: npt.NDArray[np.int32], ranks: npt.NDArray[np.int64]
 ) -> pa.ChunkedArray:
     document: Any = dataset.documents.column("id", np.maximum(rows, 0))
     if (rows < 0).any():
         from harness.scoring.matching.matcher import UNRESOLVED
 
-        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-        place = np.arange(len(rows)) - starts + 1
         names = document.to_pylist()
         for at in np.flatnonzero(rows < 0):
-            names[at] = f"{UNRESOLVED}{place[at]}"
+            names[at] = f"{UNRESOLVED}{ranks[at]}"
         document = pa.array(names, pa.string())
     return pa.chunked_array([document]) if isinstance(document, pa.Array) else document
 
 
 def write_query_table(
     folder: Path,
-    ids: list[str],
-    returned: list[int],
+    ids: Sequence[str] | pa.Array,
+    returned: Sequence[int] | pa.Array,
     *,
-    seconds: Sequence[float | None] | None = None,
-    confidence: Sequence[float | None] | None = None,
+    seconds: Sequence[float | None] | pa.Array | None = None,
+    confidence: Sequence[float | None] | pa.Array | None = None,
     abstained: Sequence[bool] | None = None,
     failed: Sequence[bool] | None = None,
 ) -> None:
@@ -116,14 +172,17 @@ def write_query_table(
     false."""
     import pyarrow.parquet as pq
 
-    n = len(ids)
+    def column(values: Any, type_: pa.DataType, default: bool | None = None) -> pa.Array:
+        values = [default] * len(ids) if values is None else values
+        return values if isinstance(values, pa.Array) else pa.array(values, type_)
+
     table = {
-        "query": pa.array(ids, pa.string()),
-        "seconds": pa.array(seconds or [None] * n, pa.float64()),
-        "returned": pa.array(returned, pa.int32()),
-        "confidence": pa.array(confidence or [None] * n, pa.float64()),
-        "abstained": pa.array(abstained or [False] * n, pa.bool_()),
-        "failed": pa.array(failed or [False] * n, pa.bool_()),
+        "query": column(ids, pa.string()),
+        "seconds": column(seconds, pa.float64()),
+        "returned": column(returned, pa.int32()),
+        "confidence": column(confidence, pa.float64()),
+        "abstained": column(abstained, pa.bool_(), False),
+        "failed": column(failed, pa.bool_(), False),
     }
     pq.write_table(pa.table(table), folder / "queries.parquet")
 
