@@ -258,7 +258,7 @@ def test_equal_scores_keep_the_order_of_the_answer(notes: Dataset, tmp_path: Pat
         ([8], "position 8 is not in a haystack of 8 documents"),
         ([-1], "position -1 is not in a haystack of 8 documents"),
         (np.array([0, 9]), "position 9 is not in a haystack of 8 documents"),
-        ([1.5], "'float' object cannot be interpreted as an integer"),
+        ([1.5], "search returned float instead of ids; return document.id, a position in the"),
         ([("d0", float("nan"))], "a score is NaN"),
         (Result(["d0"], [1.0, 2.0]), "1 ids, but scores of shape (2,)"),
         (Result([0], confidence=float("nan")), "the confidence is nan"),

@@ -152,7 +152,7 @@ def read_scores(folder: Path, *, check_inputs: bool = True) -> ScoreReport:
     only scores.json itself is checked.
     """
     if folder.is_dir() and not (folder / "scores.json").exists():
-        raise UsageError(f"{folder}: has no scores; `harness score {folder}` computes them")
+        raise UsageError(f"{folder}: has no scores.json; `harness score {folder}` makes it")
     again = f"`harness score {folder}` makes it again"
     report = read_with_checksums(folder / "scores.json", ScoreReport, again, required=True)
     if check_inputs:
@@ -202,8 +202,6 @@ def _record_of(folder: Path) -> ChecksummedRecord | None:
 def scores_by_query(folder: Path, scores: ScoreReport, name: str = "scores.parquet") -> Path:
     """Returns the path of scores.parquet, or of another of BESIDE_SCORES. Raises UsageError if it
     does not belong to these scores."""
-    if folder.is_dir() and not (folder / "scores.json").exists():
-        raise UsageError(f"{folder}: has no scores; `harness score {folder}` computes them")
     again = f"`harness score {folder}` makes it again"
     return check_file(folder / name, scores, again)
 
