@@ -108,7 +108,7 @@ def test_the_example_command_ranks_as_the_same_code_in_this_process(
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
-        ("crash", r"ended, status 1, at 'search'; on stderr: out of cheese"),
+        ("crash", r"ended with status 1 instead of a reply, at 'search'; on stderr: out of cheese"),
         ("hang", r"took longer than 1 s and was killed"),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_its_libraries_print_is_passed_over_and_counted(
         assert ask(command, "log") == Result(["d1"])
     assert command.report()["lines_passed_over"] == 6
     assert capsys.readouterr().err.count("other lines are passed over") == 1
-    with pytest.raises(RuntimeError, match=r"(?s)ended, status 1.*stdout: Initialized"):
+    with pytest.raises(RuntimeError, match=r"(?s)ended with status 1.*stdout: Initialized"):
         ask(command, "crash")
     command.close()
 
