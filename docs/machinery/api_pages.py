@@ -25,6 +25,7 @@ MEANINGS = {
     "depth": "maximum length of a ranking",
     "embed": "function that returns a vector for each text",
     "family": "first part of the names of its datasets",
+    "function": "the function to decorate",
     "folder": "a run folder",
     "folders": "two or more scored run folders, the baseline first",
     "gold_texts": "the expected texts of each query",
@@ -32,6 +33,7 @@ MEANINGS = {
     "haystack": "texts from which the random baseline is drawn",
     "k": "cut-off",
     "level": "granularity, or `turn>session`",
+    "may_repeat": "whether an error may be temporary: lost connections, or statuses such as 503",
     "metrics": "names such as `recall@10`, in a list or separated by commas",
     "missing": "whether judged queries without a ranking count 0 or are excluded (`skip`)",
     "mode": "what happens to an earlier run of the same settings",
@@ -51,6 +53,7 @@ MEANINGS = {
     "run": "a file, `{query: {document: score}}`, a frame or rankings",
     "assert_quality.run": "a scored run folder, a report, or with `qrels` a run file",
     "score_column": "name of the column of scores, if it is unusual",
+    "retries": "number of repetitions after a temporary failure",
     "retrieve": "function of a query, or of a query and k, that returns ids",
     "seed": "seed of the document handles",
     "semantic": "minimum cosine of similar texts, to measure accuracy by text as well",
@@ -89,7 +92,8 @@ def _parameters(name: str) -> str:
     rows = ["| parameter | default | |", "|---|---|---|"]
     for one in inspect.signature(value).parameters.values():
         default = getattr(one.default, "value", one.default)
-        shown = "" if default is one.empty else f"`{default!r}`"
+        named = getattr(default, "__name__", None) or repr(default)
+        shown = "" if default is one.empty else f"`{named}`"
         meaning = MEANINGS.get(f"{last}.{one.name}") or MEANINGS[one.name]
         rows.append(f"| `{one.name}` | {shown} | {meaning} |")
     return "\n".join([*rows, ""])
