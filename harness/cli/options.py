@@ -98,6 +98,14 @@ class DatasetOptions:
         "search only documents that are older than the query",
         reference="search only documents that are [older than the query](../../how-to/in-time.md)",
     )
+    inject: str | None = setting(
+        None,
+        "add N documents per query that imitate it (imitate:N), or that also contain an "
+        "instruction (instruct:N)",
+        metavar="KIND:N",
+        reference="documents to [add to each haystack](../../how-to/injected-documents.md): "
+        "`imitate:N` or `instruct:N`",
+    )
     source: str | None = setting(
         None, "local copy of the dataset's raw files", metavar="PATH", kind="path"
     )
@@ -304,16 +312,26 @@ def view_arguments(options: argparse.Namespace) -> DatasetArguments:
     """
     if not getattr(options, "isolate", False):
         load_plugins(options)
-    from harness.datasets.manifest import AS_OF
-
     return {
         "granularity": options.granularity or "",
         "text": options.text or "",
-        "split": (options.split or "") + (AS_OF if options.as_of else ""),
+        "split": (options.split or "") + split_suffix(options),
         "source": options.source,
         "rebuild": options.rebuild,
         "quiet": options.quiet,
     }
+
+
+def split_suffix(options: argparse.Namespace) -> str:
+    """Returns what `--inject` and `--as-of` add to the name of a split. Raises UsageError."""
+    from harness.datasets.manifest import AS_OF, INJECT
+
+    injected = ""
+    if options.inject:
+        from harness.datasets.inject import Injection
+
+        injected = f"{INJECT}{Injection.parse(options.inject)}"
+    return injected + (AS_OF if options.as_of else "")
 
 
 def fitting_dataset(options: argparse.Namespace) -> Any:

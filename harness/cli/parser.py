@@ -140,7 +140,18 @@ GROUP = "harness.commands"
 _DOCSTRING = re.compile(r"(?:\s|#.*\n)*r?(\"{3}|'{3})(.*?)\1", re.DOTALL)
 
 _FIRST = (
-    *("run", "runs", "export", "score", "verify", "compare", "analyze", "answer", "judge"),
+    *(
+        "run",
+        "runs",
+        "export",
+        "score",
+        "verify",
+        "compare",
+        "inject",
+        "analyze",
+        "answer",
+        "judge",
+    ),
     *(
         "report",
         "leaderboard",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _GROUPS = {
-    "dataset": "dataset source granularity text split as_of rebuild limit seed plugin",
+    "dataset": "dataset source granularity text split as_of inject rebuild limit seed plugin",
     "system": "retriever k batch_size workers concurrency backend backend_options isolate "
     "require_cached_index match_f1 match_semantic",
     "limits": "timeout query_timeout index_timeout retries prices max_usd strict allow_empty",

@@ -134,7 +134,18 @@ def _refuse_unused(options: argparse.Namespace, path: Path) -> None:
         if getattr(options, "semantic", None) is not None:
             raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
     elif path.is_dir():
-        own = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
+        own = (
+            "name",
+            "k",
+            "out",
+            "strict",
+            "granularity",
+            "text",
+            "split",
+            "as_of",
+            "inject",
+            "rebuild",
+        )
         refuse(
             options,
             "for a run, which says it itself",
@@ -203,7 +214,7 @@ def _found(options: argparse.Namespace) -> Path:
 OF_A_DATASET = (
     *("plugin", "granularity", "text", "split", "source", "rebuild", "match_f1", "match_semantic"),
     *("protocol", "ks", "answers", "name", "k", "out", "full"),
-    *("as_of", "format", "ranking", "repeats", "cut"),
+    *("as_of", "inject", "format", "ranking", "repeats", "cut"),
 )
 
 

@@ -18,6 +18,7 @@ from harness.cli.options import (
     number,
     parameters,
     retriever_spec,
+    split_suffix,
     view_arguments,
 )
 from harness.cli.output import add_output, emit, plain
@@ -101,7 +102,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Sweeps over settings and prints the result."""
     from harness.analysis.sweep import Part, grid, sweep
-    from harness.datasets.manifest import AS_OF
     from harness.datasets.registry import open_dataset
     from harness.retrievers.registry import RetrieverSpec
     from harness.scoring.metrics import Metric
@@ -124,7 +124,7 @@ def main(options: argparse.Namespace) -> int:
     dataset = open_dataset(options.dataset, **view)
     part = Part()
     if options.dev:
-        dev = options.dev + (AS_OF if options.as_of else "")
+        dev = options.dev + split_suffix(options)
         part = Part(dataset=open_dataset(options.dataset, **{**view, "split": dev}))
         if part.dataset is not None and part.dataset.fingerprint == dataset.fingerprint:
             raise UsageError(

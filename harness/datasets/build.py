@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -107,8 +108,12 @@ def _download(request: PrepareRequest) -> Variant:
 
 def _convert(request: PrepareRequest, raw: SourceFiles, source: Path) -> Manifest:
     config, variant = request.config, raw.variant
-    writer: type[DatasetWriter] = DatasetWriter
-    if config.as_of:
+    writer: Callable[..., DatasetWriter] = DatasetWriter
+    if config.injected:
+        from harness.datasets.inject import injecting_writer
+
+        writer = injecting_writer(config.injected, as_of=config.as_of)
+    elif config.as_of:
         from harness.datasets.as_of import AsOfWriter
 
         writer = AsOfWriter

@@ -97,6 +97,14 @@ run. Their haystacks contain only the judged documents; all others are unknown."
 AS_OF = "-as-of"
 """Suffix of splits in which questions only see documents dated up to their own time."""
 
+INJECT = "-inject-"
+"""In the name of a split, precedes the documents that were added to each haystack (inject.py)."""
+
+
+def base_split(split: str) -> str:
+    """Returns the name of a split as its adapter knows it."""
+    return split.removesuffix(AS_OF).partition(INJECT)[0]
+
 
 class Repair(Record):
     """A kind of oddity that an adapter repaired, kept or excluded; with the first examples."""
@@ -176,6 +184,11 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
     def as_of(self) -> bool:
         """True if questions only see undated documents and those dated up to them (AsOfWriter)."""
         return self.split.endswith(AS_OF)
+
+    @property
+    def injected(self) -> str:
+        """The documents added to each haystack, as `imitate-1`; empty for none (inject.py)."""
+        return self.split.removesuffix(AS_OF).partition(INJECT)[2]
 
     def write(self, folder: Path) -> None:
         """Writes it into the dataset's folder."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.datasets.adapter import Adapter, DatasetConfig, Variant, by_name
-from harness.datasets.manifest import AS_OF, Manifest
+from harness.datasets.manifest import AS_OF, Manifest, base_split
 from harness.datasets.manifest import NAME as MANIFEST
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, require_names, suggest
@@ -234,7 +234,8 @@ def choose_config(
 ) -> DatasetConfig:
     """Fills in the variant's defaults for unset options. Raises UsageError.
 
-    In a split with the suffix `-as-of` questions see undated documents and those dated up to them.
+    In a split with the suffix `-as-of` questions see undated documents and those dated up to them;
+    `-inject-KIND-N` adds N documents per query (inject.py).
     """
 
     def choose(what: str, chosen: str, known: tuple[str, ...]) -> str:
@@ -245,7 +246,8 @@ def choose_config(
     return DatasetConfig(
         choose("granularity", granularity, variant.granularities),
         choose("text form", text, variant.texts),
-        choose("split", split.removesuffix(AS_OF), variant.splits)
+        choose("split", base_split(split), variant.splits)
+        + split.removesuffix(AS_OF)[len(base_split(split)) :]
         + (AS_OF if variant.as_of or split.endswith(AS_OF) else ""),
     )
 
