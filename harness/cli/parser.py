@@ -163,6 +163,7 @@ _FIRST = (
         "abtest",
         "monitor",
         "load",
+        "lag",
     ),
     *("label", "datasets", "retrievers", "examples", "check", "explain", "cache", "completion"),
 )

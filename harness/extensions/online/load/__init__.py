@@ -1,1 +1,1 @@
-"""Load of a retriever: throughput, latency, errors and recall with several clients."""
+"""Load and write-to-read lag of a retriever."""

@@ -1,9 +1,10 @@
-"""Record of a load measurement: the file, and the output of the command."""
+"""Records of load and lag measurements: the files, and the output of the commands."""
 
 from __future__ import annotations
 
 from harness.io.records import Output, OutputPart
 from harness.records.run import DatasetRef, Machine, RetrieverRecord, Usage
+from harness.testing.write_lag import LagPercentiles
 
 
 class LatencyPercentiles(OutputPart):
@@ -69,5 +70,41 @@ class LoadOutput(Output, tag="harness.load/1"):
     memory_indexed: int | None
     levels: list[LoadLevel]
     usage: Usage | None
+    stopped: str | None = None
+    file: str = ""
+
+
+class LagOutput(Output, tag="harness.lag/1"):
+    """harness lag; `lag` is None if nothing was searched for, `write` if nothing was written.
+
+    `mode`: `add` writes one session at a time, `index` all documents so far. `foreign` counts
+    searches that returned a document that was not written, `dropped` searches for a document that
+    was found before and not this time, `lost` the documents that were not found after the last
+    write. `lags` are in the order of the writes.
+    """
+
+    retriever: RetrieverRecord
+    dataset: DatasetRef
+    machine: Machine
+    started: str
+    haystack: str
+    mode: str
+    concurrent: bool
+    k: int
+    polls_per_second: float
+    give_up_seconds: float
+    writes: int
+    documents: int
+    never_found: int
+    write_errors: int
+    searches: int
+    search_errors: int
+    foreign: int
+    dropped: int
+    lost: int
+    lag: LagPercentiles | None
+    write: LagPercentiles | None
+    lags: list[float | None]
+    first_error: str | None = None
     stopped: str | None = None
     file: str = ""

@@ -1,4 +1,4 @@
-"""Options, retriever and result file of a load measurement."""
+"""Options, retriever and result file of load and lag measurements."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ class ResultFile:
     def create(cls, options: argparse.Namespace, request: RunRequest) -> ResultFile:
         """Names the file and creates its folder. Raises UsageError if that cannot be written."""
         now = datetime.now(UTC)
-        words = f"{request.about.name}-{request.dataset.name}-{now:%Y%m%dT%H%M%S%f}"
+        system = request.about.name.rpartition("/")[2]
+        words = f"{system}-{request.dataset.name}-{now:%Y%m%dT%H%M%S%f}"
         folder = Path(options.out)
         with disk_errors(folder, "name another folder with --out"):
             folder.mkdir(parents=True, exist_ok=True)
