@@ -198,7 +198,7 @@ WRONG: list[tuple[list[Any], str]] = [
     (["--dataset", "x"], "name the command first, for example: harness run --dataset x"),
     (["--json", "datasets"], "for example: harness datasets --json"),
     (["run", "--dataset", "sample"], "--retriever is missing; see `harness retrievers`"),
-    (["run", "--dataset", "sampel", "--retriever", "bm25"], "did you mean sample?"),
+    (["run", "--dataset", "sampel", "--retriever", "bm25"], "did you mean sample"),
     (["run", "--dataset", "longmemeval/x", "--retriever", "bm25"], "longmemeval/x"),
     ([*SAMPLE, "--retriever", "bm52"], "unknown retriever 'bm52'; did you mean bm25"),
     ([*BM25, "--k", 0], "--k must be 1 or more, not 0"),
