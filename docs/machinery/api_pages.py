@@ -1,7 +1,7 @@
-"""The Python reference: which names stand where. mkdocstrings replaces the `:::` directives.
+"""Generates the `:::` directives of the Python reference, which mkdocstrings replaces.
 
-What a page names is public (`harness.run`); where a returned class or the functions of a package
-are defined is asked of the code, so that pages stay as they are when files move.
+Pages name public objects (`harness.run`). The modules of returned classes and of functions are
+found in the code, so that pages do not change when files move.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _parameters(name: str) -> str:
 
 
 def returned(*names: str) -> str:
-    """The classes that these functions return, which nobody makes by hand."""
+    """Lists the classes that these functions return."""
     found = []
     for name in names:
         module, _, function = name.rpartition(".")
@@ -113,7 +113,7 @@ def returned(*names: str) -> str:
 
 
 def module(*names: str) -> str:
-    """What these modules define for others; what `harness` exports stands elsewhere."""
+    """Lists the public names of modules, without those that `harness` exports."""
     exported = [getattr(harness, name) for name in harness.__all__]
     return _directives(
         f"{name}.{public}"

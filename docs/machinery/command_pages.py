@@ -99,7 +99,7 @@ def _arguments(one: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def _groups(
     one: argparse.ArgumentParser, arguments: list[argparse.Action]
 ) -> Iterator[tuple[str, list[argparse.Action]]]:
-    """The arguments without a group of their own, and those of each group with its title."""
+    """Yields the arguments without a group, then those of each group with its title."""
     own = {group.title: group._group_actions for group in one._action_groups[2:]}
     grouped = [action for actions in own.values() for action in actions]
     yield "", [action for action in arguments if action not in grouped]
@@ -166,7 +166,7 @@ def _metavar(action: argparse.Action) -> str:
 
 
 def text(said: str) -> str:
-    """Help as Markdown: what stands between backquotes stays, elsewhere nothing is markup."""
+    """Converts help to Markdown: escapes markup outside backquotes."""
     parts = said.replace("%%", "%").split("`")
     for i in range(0, len(parts), 2):
         parts[i] = _SPECIAL.sub(r"\\\1", parts[i])

@@ -1,7 +1,7 @@
-"""What MkDocs calls: fills in the generated parts of pages, and looks at what was built.
+"""Hooks of MkDocs: fill in the generated parts of pages, and check the built site.
 
-A page says `<!-- generated: NAME WORDS -->` where a part of it comes from the code; `PARTS` has the
-names. Other HTML comments are for those who write pages and for the tests; readers get none.
+`<!-- generated: NAME WORDS -->` is replaced by a part that comes from the code; `PARTS` has the
+names. Other HTML comments are for writers and tests, and are removed.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _definitions(name: str) -> dict[str, Any]:
 
 
 def _outputs() -> str:
-    """Describes each kind of output and its parts; records of files have pages of their own."""
+    """Describes each kind of output and its parts; records of files have other pages."""
     # Of tests/output.py, as only these pages and tests need the schema of all outputs.
     sys.path.append(str(PACKAGE.parent / "tests"))
     records = import_module("output").output_schema()["$defs"]
@@ -100,7 +100,7 @@ def _codes(names: Any) -> str:
 
 
 def _module_with(constant: str) -> Any:
-    """The module that defines a constant, in whatever package it stands."""
+    """Finds the module that defines a constant."""
     files = (one for one in sorted(PACKAGE.rglob("*.py")) if f"\n{constant} = " in one.read_text())
     return import_module(".".join(next(files).relative_to(PACKAGE.parent).with_suffix("").parts))
 
@@ -141,7 +141,7 @@ def _rows(one: dict[str, Any], before: str) -> Iterator[tuple[str, str, str, str
 
 
 def _type(one: Any) -> str:
-    """A word or two for what a value is, with a link where it has a section of its own."""
+    """Describes the type of a value in a few words, with a link to its section."""
     if not isinstance(one, dict):
         return "anything"
     if "$ref" in one:

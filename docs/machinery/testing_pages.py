@@ -29,7 +29,7 @@ class CountedTest:
     is_compared: bool
 
     def has(self, name: str) -> bool:
-        """Tells if a marker or decorator applies to the test."""
+        """Returns whether a marker or decorator applies to the test."""
         return re.search(rf"\b{name}\b", self.decorators) is not None
 
 
