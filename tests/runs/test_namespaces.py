@@ -18,12 +18,9 @@ from pathlib import Path
 
 STOP = Path(__file__).with_name("stop")
 
-class Memory:
+class Base:
     def __init__(self, log, model="small"):
         self.log = Path(log)
-
-    def index(self, corpus):
-        self.keep(corpus.namespace)
 
     def keep(self, namespace):
         with self.log.open("a") as file:
@@ -34,9 +31,11 @@ class Memory:
             raise KeyboardInterrupt
         return [[0] for _ in queries]
 
-class Streaming(Memory):
-    index = None
+class Memory(Base):
+    def index(self, corpus):
+        self.keep(corpus.namespace)
 
+class Streaming(Base):
     def reset(self, namespace):
         self.keep(namespace)
 
