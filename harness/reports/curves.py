@@ -27,7 +27,7 @@ from harness.scoring.abstention import risk_coverage, sureness
 from harness.scoring.arrays import Flags, Values
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import protocol
-from harness.scoring.ranks import Ties, from_dataset, rank_judged
+from harness.scoring.ranks import Ties
 from harness.scoring.resolve import haystack_sizes, in_haystack
 from harness.scoring.score_columns import Column, Results, document_columns, with_intervals
 from harness.scoring.tokens import BUDGETS, TokenBudget
@@ -41,6 +41,7 @@ _DEEPER = (60, 70, 80, 90, 100, 125, 150, 200, 250, 300, 400, 500, 750, 1000)
 _POINTS = 200  # of a risk-coverage curve, as many as a screen shows
 _BUDGETS = (50, 100, 150, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000, 7500)
 _BINS = 48
+_ROWS = 1 << 20
 
 
 def grid(depth: int) -> list[int]:
@@ -53,7 +54,7 @@ def by_k(material: Material, block: Block) -> CutoffCurves:
     """Computes metrics at every cut-off of `grid`, by slice, under the protocol of `block`."""
     dataset, rule = material.dataset, protocol(block[0])
     judged, ties = dataset.qrels(rule.key), Ties(material.run.blocks[block].ties)
-    ranked = rank_judged(material.rankings, from_dataset(dataset, rule.key), ties)
+    ranked = material.by_rule[rule.key, ties]
     scored, present = material.scored(block), in_haystack(dataset, judged.query, judged.document)
     sizes = haystack_sizes(dataset)
     ks = grid(min(material.depth, int(sizes.max(initial=1))))
@@ -109,8 +110,12 @@ def _curve(results: Sequence[MetricResult]) -> Curve:
 def _tokens_at(material: Material, ks: Sequence[int]) -> list[float]:
     """Returns the mean tokens of the top k, over the queries that count."""
     resolved, counted = material.resolved, material.counted
-    inside = counted[resolved.query]
-    spent = np.bincount(resolved.rank[inside], material.costs[inside], minlength=max(ks) + 1)
+    spent = np.zeros(material.depth + 1)
+    for start in range(0, len(resolved.query), _ROWS):  # few copies of all rows
+        part = slice(start, start + _ROWS)
+        inside = counted[resolved.query[part]]
+        rank, cost = resolved.rank[part][inside], material.costs[part][inside]
+        spent += np.bincount(rank, cost, minlength=len(spent))
     total = np.cumsum(spent)[np.array(ks)] / max(1, int(counted.sum()))
     return [float(value) for value in total]
 

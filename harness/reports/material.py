@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from msgspec.structs import replace
 
 from harness.analysis.scored_run import Block, ScoredRun
@@ -17,17 +18,18 @@ from harness.datasets.reader import Dataset
 from harness.errors import HarnessError
 from harness.io.plugins import FAILURES, describe_error, failure, find_all, load
 from harness.reports.records import DocumentColumns, ReportSection
-from harness.runfiles.rankings import Rankings
-from harness.runs.folder.rankings import read_run_rankings
+from harness.runfiles.rankings import RankedPairs, best_first
+from harness.runs.folder.ranking_parts import rankings_by_part
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.score_folder import query_outcomes
 from harness.schema import as_datetime
-from harness.scoring.arrays import Flags, Ints, Values
+from harness.scoring.arrays import Flags, Values
 from harness.scoring.matching.matcher import TextHit, read_hits
-from harness.scoring.ranks import Ranked, Ties, from_dataset, rank_judged
+from harness.scoring.protocols import PROTOCOLS
+from harness.scoring.ranks import QrelsIndex, Ranked, Ranks, Ties, from_dataset, gather_ranks
 from harness.scoring.resolve import Resolved, canonicalize, resolve
 from harness.scoring.score_columns import QueryStatus, slices
-from harness.scoring.tokens import token_counts
+from harness.scoring.tokens import TokenCounts
 
 T = TypeVar("T")
 
@@ -35,6 +37,7 @@ LONGEST = 700
 """Maximum characters of a text on a page; the rest is in the dataset."""
 SHORTEST = 100
 """Texts are not cut below this length, however many documents a page has."""
+_PART = 1 << 20  # rows of a run that are in memory as texts
 ALL_TEXTS = 6_000_000
 """Characters of all documents of a page, from which the length of each follows."""
 
@@ -43,17 +46,19 @@ ALL_TEXTS = 6_000_000
 class Material:
     """One run with the data that scoring used.
 
-    `ranked` uses the default qrels and the returned order; `answered` is the status of each query;
-    `hits` are the returned texts, if any.
+    `ranked` uses the default qrels and the returned order, `by_rule` the qrels and ties of each
+    protocol; `answered` is the status of each query; `hits` are the returned texts, if any.
+    `top_scores` are the best score of each query's ranking, NaN without.
     """
 
     run: ScoredRun
     dataset: Dataset
-    rankings: Rankings
     resolved: Resolved
     ranked: Ranked
     answered: QueryStatus
     hits: list[TextHit]
+    by_rule: dict[tuple[str, Ties], Ranked]
+    top_scores: Values
 
     @classmethod
     def read(cls, folder: Path, dataset: Dataset) -> Material:
@@ -61,10 +66,43 @@ class Material:
         run = ScoredRun.read(folder)
         files = RunFolder(folder)
         hits = read_hits(dataset, files.hits) if files.hits.is_file() else []
-        rankings, _ = canonicalize(read_run_rankings(files.rankings), dataset)
-        ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
-        found = resolve(rankings, dataset)
-        return cls(run, dataset, rankings, found, ranked, query_outcomes(files, dataset), hits)
+        rules = {("default", Ties.ORDER): from_dataset(dataset)}
+        for (name, _), result in run.blocks.items():
+            if name in PROTOCOLS:
+                key = PROTOCOLS[name].key
+                rules[key, Ties(result.ties)] = from_dataset(dataset, key)
+        judged = {rule: QrelsIndex(qrels) for rule, qrels in rules.items()}
+        ranks: dict[tuple[str, Ties], list[Ranks]] = {rule: [] for rule in rules}
+        top, found = np.full(dataset.n_queries, np.nan), []
+        row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+        # Each part looks its documents up among all of the dataset.
+        for part in rankings_by_part(files.rankings, max(_PART, len(dataset.documents))):
+            rankings = best_first(part)
+            pairs = RankedPairs(rankings.query, rankings.document)
+            if dataset.manifest.exclude_self or len(pairs.repeated()):
+                rankings, _ = canonicalize(part, dataset)
+                pairs = RankedPairs(rankings.query, rankings.document)
+            found.append(resolve(rankings, dataset))
+            for rule, index in judged.items():
+                ranks[rule].append(index.places(rankings, pairs, rule[1]))
+            if rankings.score is not None and len(rankings):
+                first = np.unique(rankings.query, return_index=True)
+                for query, at in zip(*(each.tolist() for each in first), strict=True):
+                    if (name := rankings.query_ids[query]) in row_of:
+                        top[row_of[name]] = rankings.score[at]
+            del part, rankings, pairs
+            pa.default_memory_pool().release_unused()
+        by_rule = {rule: gather_ranks(rules[rule], parts) for rule, parts in ranks.items()}
+        return cls(
+            run,
+            dataset,
+            _joined(found),
+            by_rule["default", Ties.ORDER],
+            query_outcomes(files, dataset),
+            hits,
+            by_rule,
+            top,
+        )
 
     @property
     def depth(self) -> int:
@@ -89,10 +127,15 @@ class Material:
         return {name: row for row, name in enumerate(self.dataset.query_ids)}
 
     @cached_property
-    def costs(self) -> Ints:
+    def costs(self) -> npt.NDArray[np.integer[Any]]:
         """Tokens of each row of `resolved` in a prompt."""
-        given = self.answered.tokens
-        return token_counts(self.dataset, self.resolved.row) if given is None else given
+        given, counts = self.answered.tokens, TokenCounts(self.dataset)
+        if given is not None:
+            return given
+        rows = self.resolved.row
+        parts = (rows[start : start + _PART] for start in range(0, len(rows), _PART))
+        none = np.zeros(0, np.int32)
+        return np.concatenate([none, *(counts.of(part).astype(np.int32) for part in parts)])
 
     @cached_property
     def seconds(self) -> Values:
@@ -121,17 +164,16 @@ class Material:
         """Returns the metrics of a protocol."""
         return list(self.run.blocks[block].overall)
 
-    @cached_property
-    def top_scores(self) -> npt.NDArray[np.float64]:
-        """Best score of each query's ranking, shape (queries,); NaN without."""
-        top = np.full(self.dataset.n_queries, np.nan)
-        if self.rankings.score is not None:
-            starts = self.rankings.starts
-            for i, name in enumerate(self.rankings.query_ids):
-                if name in self.row_of and starts[i + 1] > starts[i]:
-                    mine = self.rankings.score[starts[i] : starts[i + 1]]
-                    top[self.row_of[name]] = mine.max()
-        return top
+
+def _joined(parts: Sequence[Resolved]) -> Resolved:
+    """Joins the parts of a run, which have different queries, in the order of the query table."""
+    names = ("query", "row", "rank")
+    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+    if (np.diff(columns[0]) < 0).any():
+        order = np.argsort(columns[0], kind="stable")
+        columns = [column[order] for column in columns]
+    query, row, rank = columns
+    return Resolved(query, row, rank, [name for part in parts for name in part.unknown_queries])
 
 
 # -- Texts and documents of a page, each stored once -----------------------------------------------

@@ -130,7 +130,7 @@ def _cases(dataset: Dataset, resolved: Resolved, asked: Flags) -> Iterator[_Case
             }
             current = _replaced_by(outdated, updates) - outdated - forgotten
             part = slice(starts[query], starts[query + 1])
-            rows, ranks = resolved.row[part], resolved.rank[part]
+            rows, ranks = resolved.row[part], resolved.rank[part].astype(np.int64)
             own = (
                 {int(dataset.rows_with_query_id[query])} if dataset.manifest.exclude_self else {-1}
             )

@@ -28,7 +28,7 @@ class Resolved:
 
     query: npt.NDArray[np.int32]
     row: npt.NDArray[np.int32]
-    rank: Ints
+    rank: npt.NDArray[np.int32]
     unknown_queries: list[str]
 
     @property
@@ -59,7 +59,8 @@ def resolve(rankings: Rankings, dataset: Dataset) -> Resolved:
     known = {name: i for i, name in enumerate(dataset.query_ids)}
     query_of = np.array([known.get(name, -1) for name in rankings.query_ids], np.int64)
     starts = rankings.starts
-    rank = np.arange(len(rankings)) - np.repeat(starts[:-1], np.diff(starts)) + 1
+    rank = np.arange(1, len(rankings) + 1, dtype=np.int32)
+    rank -= np.repeat(starts[:-1], np.diff(starts)).astype(np.int32)
     query = query_of[rankings.query] if len(rankings) else np.zeros(0, np.int64)
     unknown = [rankings.query_ids[i] for i in np.flatnonzero(query_of < 0)]
     order = np.argsort(query, kind="stable")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from harness.analysis.analyze.causes import Flags
 from harness.datasets.reader import Dataset, DatasetQrels
@@ -249,7 +250,8 @@ class WordSimilarity:
         self.names_another: Flags = np.zeros(len(missed), bool)
         documents = judged.document[missed.judgements]
         self._read: dict[int, str] = {}
-        self._contents(np.unique(documents[documents >= 0]))
+        self._learn(self._contents(np.unique(documents[documents >= 0])))
+        self._learn([texts[query] for query in set(missed.query.tolist())])
         for at, query in enumerate(missed.query.tolist()):
             carriers = judged.document[missed.carriers(at)]
             parts = [self._terms(self._read[row]) for row in carriers.tolist() if row >= 0]
@@ -270,7 +272,10 @@ class WordSimilarity:
         Not computed for items that share no word, or only names.
         """
         result = np.zeros(len(self.shared), bool)
-        for at in np.flatnonzero((self.counts > 0) & ~self.only_names):
+        chosen = np.flatnonzero((self.counts > 0) & ~self.only_names)
+        near = np.unique(places[chosen])
+        self._learn(self._contents(near[near >= 0]))
+        for at in chosen:
             rows = places[at][places[at] >= 0]
             mine = self._terms(self._texts[int(self._missed.query[at])])
             contents = self._contents(rows)
@@ -283,6 +288,13 @@ class WordSimilarity:
         if text not in self._known:
             self._known[text] = frozenset(self._words.terms(text).tolist())
         return self._known[text]
+
+    def _learn(self, texts: Sequence[str]) -> None:
+        """Finds the words of many texts at once."""
+        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        terms, lengths = self._words.encode_column(pa.array(new, pa.large_string()))
+        parts = np.split(terms, np.cumsum(lengths)[:-1]) if new else []
+        self._known |= {t: frozenset(of.tolist()) for t, of in zip(new, parts, strict=True)}
 
     def _contents(self, rows: Rows) -> list[str]:
         """Texts of documents, cached."""
