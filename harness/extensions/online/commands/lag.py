@@ -23,8 +23,8 @@ from harness.extensions.online.load.session import (
 )
 
 if TYPE_CHECKING:
+    from harness.extensions.online.load.write_lag import LagPercentiles, LagPlan, LagResult
     from harness.runs.request import RunRequest
-    from harness.testing.write_lag import LagPercentiles, LagPlan, LagResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,10 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Measures the lag. Returns 1 for errors, lost and foreign documents, and if none is found."""
     from harness.extensions.online.load.measure import busiest_haystack
+    from harness.extensions.online.load.write_lag import LagMeasurement, LagPlan
     from harness.io.plugins import preserve_process_state
     from harness.runs.blinding import BlindedCorpus
     from harness.runs.worker_state import close_quietly
-    from harness.testing.write_lag import LagMeasurement, LagPlan
 
     at_least("--writes", options.writes, 1)
     at_least("--polls", options.polls, 0)
@@ -89,9 +89,9 @@ def main(options: argparse.Namespace) -> int:
 def _output(
     request: RunRequest, plan: LagPlan, result: LagResult, file: ResultFile, haystack: str
 ) -> LagOutput:
+    from harness.extensions.online.load.write_lag import lag_percentiles
     from harness.runs.folder.run_folder import dataset_ref
     from harness.runs.provenance import machine
-    from harness.testing.write_lag import lag_percentiles
 
     return LagOutput(
         retriever=request.about,

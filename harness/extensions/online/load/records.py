@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from harness.io.records import Output, OutputPart
 from harness.records.run import DatasetRef, Machine, RetrieverRecord, Usage
-from harness.testing.write_lag import LagPercentiles
+
+
+class LagPercentiles(OutputPart):
+    """Exact percentiles in seconds by nearest rank. None: a document that was never found."""
+
+    p50: float | None
+    p90: float | None
+    max: float | None
 
 
 class LatencyPercentiles(OutputPart):

@@ -13,22 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from harness.extensions.online.load.records import LagPercentiles
 from harness.io.plugins import FAILURES
-from harness.io.records import OutputPart
 from harness.retrievers import calls
 from harness.retrievers.contract import Question
 from harness.retrievers.outputs import hits_in_order, in_order, ranked_result, scores_of
 from harness.runs.blinding import BlindedCorpus
 from harness.runs.worker_state import trace
 from harness.schema import Document
-
-
-class LagPercentiles(OutputPart):
-    """Exact percentiles in seconds by nearest rank. None: a document that was never found."""
-
-    p50: float | None
-    p90: float | None
-    max: float | None
 
 
 @dataclass(frozen=True)
