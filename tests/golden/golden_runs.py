@@ -62,6 +62,9 @@ KEYS: dict[str, str | None] = {
     "retrieved_a_query": "per_query",
     "retrieved_a_query_top_10": "per_query_top_10",
     "rankings_that_ended_before": "ended",
+    "no evidence in the answer key": "without relevant documents",
+    "no answer exists (abstention)": "unanswerable",
+    "no judgement": "without a judgement",
 }
 """Frozen name -> name today, for keys, columns, files, reasons of exclusion and folders.
 
