@@ -23,7 +23,8 @@ from harness.extensions.online.load.session import (
 )
 
 if TYPE_CHECKING:
-    from harness.extensions.online.load.write_lag import LagPercentiles, LagPlan, LagResult
+    from harness.extensions.online.load.records import LagPercentiles
+    from harness.extensions.online.load.write_lag import LagPlan, LagResult
     from harness.runs.request import RunRequest
 
 
