@@ -28,13 +28,14 @@ export function fixed(value, digits) {
   return (Number(text) === 0 ? "±" : value > 0 ? "+" : "−") + text;
 }
 
-/** Both ends of an interval, told apart; one number where they are one. */
+/** Both ends of an interval: three digits or more, so that its width has two. */
 export function span(low, high, show = plain) {
-  for (let digits = 3; digits <= MOST; digits += 1) {
-    const [from, to] = [show(low, digits), show(high, digits)];
-    if (from !== to) return `${from} to ${to}`;
-  }
-  return show(low);
+  if (none(low) || none(high)) return NONE;
+  const ends = show === signed ? fixed : (value, digits) => value.toFixed(digits);
+  const width = high - low;
+  const digits = width > 0 ? Math.min(MOST, Math.max(3, Math.ceil(-Math.log10(width)) + 1)) : 3;
+  const [from, to] = [ends(low, digits), ends(high, digits)];
+  return from === to ? show(low) : `${from} to ${to}`;
 }
 
 /** What stands at an axis or was set: 0.5, not 0.50. */
