@@ -43,8 +43,8 @@ from harness.errors import UsageError, suggest
 from harness.io.files import disk_errors, write_bytes
 from harness.io.records import Record, read_toml_record
 from harness.records.scores import MetricResult
-from harness.scoring.metrics import Metric
-from harness.scoring.protocols import ANSWERS
+from harness.scoring.metrics.described import is_lower_better
+from harness.scoring.protocols import ANSWERS, metric_name
 
 
 class NumberRule(Record):
@@ -124,6 +124,11 @@ class GateRules(Record):
             raise UsageError(
                 f"--config {path}: has no checks; add [[at_least]], [[at_most]] or [[no_drop]]"
             )
+        for rule in rules.no_drop:
+            if is_lower_better(rule.metric):
+                raise UsageError(
+                    f"--config {path}: {rule.metric} is better the lower it is; use [[at_most]]"
+                )
         baseline = None if rules.baseline is None else str(path.parent / rules.baseline)
         return replace(
             rules,
@@ -137,9 +142,7 @@ class GateRules(Record):
 def _canonical(rules: Sequence[R]) -> list[R]:
     """Returns rules with the metric names of scores.json. Raises UsageError for unknown ones."""
     return [
-        rule
-        if rule.protocol == ANSWERS.name
-        else replace(rule, metric=str(Metric.parse(rule.metric)))
+        rule if rule.protocol == ANSWERS.name else replace(rule, metric=metric_name(rule.metric))
         for rule in rules
     ]
 

@@ -77,8 +77,7 @@ def main(options: argparse.Namespace) -> int:
     from harness.analysis.compare.render import render, shown_of, shown_of_answers
     from harness.runs.folder.answers_folder import complete_name, is_answers
     from harness.runs.folder.run_state import require_run
-    from harness.scoring.metrics import parse_metrics
-    from harness.scoring.protocols import protocol
+    from harness.scoring.protocols import metric_name, protocol
 
     folders = [complete_name(run_folder(options, run)) for run in options.runs]
     of_answers = [*map(is_answers, folders)]
@@ -89,8 +88,8 @@ def main(options: argparse.Namespace) -> int:
             require_run(folder)
     metrics: tuple[str, ...] = ()
     if options.metrics:
-        asked = options.metrics.split(",") if any(of_answers) else parse_metrics(options.metrics)
-        metrics = tuple(map(str, asked))
+        asked = options.metrics.split(",")
+        metrics = tuple(dict.fromkeys(asked if any(of_answers) else map(metric_name, asked)))
     _check(options, folders)
     if options.unpaired:
         return _unpaired(options, folders, metrics)
@@ -101,6 +100,9 @@ def main(options: argparse.Namespace) -> int:
             protocols, metrics, unit = shown_of(folders[0])
         elif any(of_answers):
             metrics = shown_of_answers(folders[0], protocols)
+        else:
+            chosen = [protocol(name) for name in protocols]
+            metrics = tuple(m.format(k=10) for one in chosen if one.module for m in one.metrics)
     comparison = compare(
         folders,
         Options(protocols=protocols, metrics=metrics, **values_of(options, Options)),

@@ -197,6 +197,18 @@ def protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
+def metric_name(text: str) -> str:
+    """Returns the name of a metric in scores.json; protocols have metrics of their own.
+
+    Raises UsageError for an unknown metric.
+    """
+    own = {
+        name.partition("@")[0] for one in PROTOCOLS.values() if one.module for name in one.metrics
+    }
+    text = text.strip()
+    return text if text.partition("@")[0] in own else str(Metric.parse(text))
+
+
 def choose_protocols(
     keys: Sequence[str],
     names: Sequence[str] = (),

@@ -273,7 +273,7 @@ class OfScoredRun:
         rows = self.run.rows(block)
         values = rows.values(limit.name)
         masks = slice_masks(rows, by_category=True)
-        values[~masks[self.slice]] = np.nan
+        values = np.where(masks[self.slice], values, np.nan)
         worst, as_low = worst_first(rows.queries, values)
         found = Measurement(
             result.value,

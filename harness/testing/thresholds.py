@@ -10,8 +10,9 @@ from typing import Any
 
 from harness.analysis.drops import GateOutcome
 from harness.errors import UsageError, suggest
-from harness.scoring.metrics import ALIASES, METRICS, Metric, find_metric
-from harness.scoring.protocols import ANSWERS
+from harness.scoring.metrics import ALIASES, METRICS, find_metric
+from harness.scoring.metrics.described import is_lower_better
+from harness.scoring.protocols import ANSWERS, metric_name
 
 WORST = 3
 """Maximum number of queries named in a message."""
@@ -182,7 +183,7 @@ def metric_of(name: str, protocol: str = "") -> str:
     if not _known(text):
         names = [*AT_MOST, *(f"{metric}_at_10" for metric in [*METRICS, *ALIASES]), "mrr", "map"]
         raise UsageError(f"unknown metric {name!r}{suggest(name, names)}")
-    return str(Metric.parse(text))
+    return metric_name(text)
 
 
 def parse_limits(thresholds: Mapping[str, object], protocol: str = "") -> list[Limit]:
@@ -193,8 +194,12 @@ def parse_limits(thresholds: Mapping[str, object], protocol: str = "") -> list[L
     for keyword, value in thresholds.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
             raise UsageError(f"{keyword} must be a number, not {value!r:.60}")
-        above = keyword not in AT_MOST
-        name = metric_of(keyword, protocol) if above else AT_MOST[keyword]
+        bare = keyword.removeprefix("max_")
+        lower = is_lower_better(bare.partition("_at_")[0])
+        if lower and bare == keyword:
+            raise UsageError(f"{keyword}: it is better the lower it is; give max_{keyword}")
+        above = keyword not in AT_MOST and not lower
+        name = AT_MOST.get(keyword) or metric_of(bare if lower else keyword, protocol)
         if name not in TIMES and not 0 <= value <= 1:
             raise UsageError(f"{keyword} must be from 0 to 1, not {value!r}")
         found.append(Limit(name, float(value), above))
@@ -204,4 +209,4 @@ def parse_limits(thresholds: Mapping[str, object], protocol: str = "") -> list[L
 def _known(text: str) -> bool:
     """Tests whether the name before the cut-off is a metric."""
     name = re.split(r"[@(]", text, maxsplit=1)[0].strip().lower()
-    return find_metric(name) is not None
+    return is_lower_better(name) or find_metric(name) is not None

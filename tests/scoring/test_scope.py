@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from small import lists, prepared
 
-from harness import RetrieverSpec, Settings, run, score_run
+from harness import RetrieverSpec, Settings, assert_quality, run, score_run
+from harness.__main__ import main
 from harness.analysis.board.leaderboard import build
+from harness.analysis.gate import GateRules, gate
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.datasets.writer import DatasetWriter
@@ -185,3 +187,24 @@ def plainly(data: Dataset, folder: Path, k: int) -> dict[str, float]:
         f"query_leak_rate@{k}": float(np.mean(leaks)),
         f"recall_in_scope@{k}": float(np.mean(recalls)),
     }
+
+
+def test_a_leak_rate_is_checked_by_a_maximum_and_compared_by_its_name(tmp_path: Path) -> None:
+    data = open_dataset("scopes")
+    folders = []
+    for name, retriever in (("a", "bm25"), ("b", "random")):
+        folders.append(run(data, retriever, Settings(name=name), out=tmp_path))
+        score_run(folders[-1], data)
+    rules = tmp_path / "gate.toml"
+    rules.write_text('[[at_most]]\nmetric = "leak_rate@10"\nvalue = 0.1\n')
+    failed, leak = gate(folders[0], GateRules.read(rules))
+    assert (leak.outcome, failed.outcome) == ("fail", "pass")
+    rules.write_text('[[no_drop]]\nmetric = "leak_rate@10"\nmax_drop = 0.1\n')
+    with pytest.raises(UsageError, match=r"better the lower it is; use \[\[at_most\]\]"):
+        GateRules.read(rules)
+    assert_quality(folders[0], max_leak_rate_at_10=0.9)
+    with pytest.raises(AssertionError, match=r"leak_rate@10 0\.\d+ > 0\.1"):
+        assert_quality(folders[0], max_leak_rate_at_10=0.1)
+    with pytest.raises(UsageError, match="give max_leak_rate_at_10"):
+        assert_quality(folders[0], leak_rate_at_10=0.1)
+    assert main(["compare", *map(str, folders), "--metrics", "leak_rate@10"]) == 0

@@ -38,7 +38,7 @@ from harness.analysis.board.records import (
 from harness.analysis.compare.table import slice_masks
 from harness.analysis.scored_run import BlockRows, Names, Values
 from harness.io.terminal import count_of
-from harness.scoring.metrics.described import LOWER_IS_BETTER
+from harness.scoring.metrics.described import is_lower_better
 from harness.stats.joint import RankRanges, rank_ranges
 from harness.stats.paired import PairTest, paired_tests
 
@@ -91,7 +91,7 @@ def _rank_columns(
     for start in range(0, len(metrics), step):
         some = metrics[start : start + step]
         read = (values_of(folder, key, some, about.queries) for folder in folders)
-        lower = [metric.partition("@")[0] in LOWER_IS_BETTER for metric in some]
+        lower = [is_lower_better(metric) for metric in some]
         values = np.stack(list(read), axis=1) * np.where(lower, -1.0, 1.0)
         # Columns over the same queries and systems share one set of flipped signs.
         alike: dict[tuple[bytes, tuple[int, ...], str], list[tuple[str, list[Results]]]] = {}

@@ -16,6 +16,7 @@ from harness.analysis.compare.compare import WHY, ComparisonRow
 from harness.analysis.compare.comparison import Cell, Comparison, Group, Pair, Table
 from harness.io.terminal import count_of, grid, terminal_width
 from harness.runs.folder.run_folder import read_scores
+from harness.scoring.metrics.described import is_lower_better
 from harness.scoring.score_columns import name_clusters
 from harness.scoring.scores import main_metrics, main_protocol, unreached_message
 from harness.stats.intervals import METHOD_NAMES, MeanInterval
@@ -346,6 +347,8 @@ def foot(table: Table, cells: Sequence[Cell], *, full: bool = True) -> str:
         method = "Holm" if table.test == "t" else "max-T"
         how += f", corrected for all {table.tests} tests of this table ({method})"
     lines += [f"p: {how}.", f"*: significant (p <= {1 - pairs[0].found.difference.level:.2g})."]
+    if lower := dict.fromkeys(cell.metric for cell in cells if is_lower_better(cell.metric)):
+        lines.append(f"{', '.join(lower)}: lower is better.")
     lines += _what_each_answers(table, cells)
     if full:
         power = pairs[0].found.power.power

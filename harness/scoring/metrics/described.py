@@ -246,6 +246,12 @@ DESCRIBED: tuple[MetricDescription, ...] = (
 LOWER_IS_BETTER = ("leak_rate", "query_leak_rate")
 """Metrics of protocols that are better the lower they are."""
 
+
+def is_lower_better(metric: str) -> bool:
+    """Tests a metric's name, with or without its cutoff."""
+    return metric.partition("@")[0] in LOWER_IS_BETTER
+
+
 OF_ANSWERS = _section(
     "Of answers of a reader",
     ("accuracy", "share of answers that the judge marks correct"),

@@ -30,6 +30,7 @@ export function ofFewer({ entry, now }, metric) {
 export function columnsOf(now, rows) {
   const { metric, bounds } = now;
   const end = scaleEnd(rows, metric, now.columns === "abilities" ? now.abilities : []);
+  const lower = lowerIsBetter(metric);
   return [
     { head: el("span", { class: "unseen" }, "Compare"), kind: "pick", id: "pick", cell: picking },
     {
@@ -52,7 +53,11 @@ export function columnsOf(now, rows) {
       by: ({ entry }) => entry.label,
     },
     {
-      head: [metric, overHowMany(rows, ({ now: cells }) => cells[metric]?.n)],
+      head: [
+        metric,
+        lower && el("span", { class: "small" }, "lower is better"),
+        overHowMany(rows, ({ now: cells }) => cells[metric]?.n),
+      ],
       title: meaning(metric),
       number: true,
       kind: "main",
@@ -65,7 +70,10 @@ export function columnsOf(now, rows) {
           interval && el("span", { class: "small" }, span(interval.low, interval.high)),
         ];
       },
-      by: ({ now: cells }) => cells[metric]?.value,
+      by: ({ now: cells }) => {
+        const value = cells[metric]?.value;
+        return value == null ? null : lower ? -value : value; // best first
+      },
     },
     {
       head: [
@@ -138,6 +146,9 @@ const ofMetrics = ({ metric, shown }) =>
       cell: ({ now: cells }) => plain(cells[name]?.value),
       by: ({ now: cells }) => cells[name]?.value,
     }));
+
+/** Whether a metric counts errors, by its definition. */
+export const lowerIsBetter = (metric) => Boolean(meaning(metric)?.includes("lower is better"));
 
 /** The number of queries of a column; a range where systems differ in it. */
 function overHowMany(rows, of) {
