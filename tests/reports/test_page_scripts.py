@@ -50,9 +50,9 @@ WORDS = {
     "fixed(0.004, 2) + fixed(-0.316, 2)": "±0.00−0.32",
     "span(0.494, 0.604)": "0.494 to 0.604",
     "span(0.00004, 0.025)": "0.000 to 0.025",  # no digits that the width does not bear
-    "span(0.04196, 0.04204)": "0.041960 to 0.042040",  # never one number twice
+    "span(0.04196, 0.04204)": "0.04196 to 0.04204",  # never one number twice
     "span(0.042, 0.042)": "0.042",
-    "span(-0.0001, 0.0001, signed)": "−0.00010 to +0.00010",
+    "span(-0.0001, 0.0001, signed)": "−0.0001 to +0.0001",
     "many(1, 'night') + many(2000, 'line')": "1 night2,000 lines",
     "moment(1767925800000)": "2026-01-09 02:30",
     "moment('2026-01-09T22:30:00+00:00')": "2026-01-09 22:30",

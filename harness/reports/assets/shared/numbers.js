@@ -28,12 +28,12 @@ export function fixed(value, digits) {
   return (Number(text) === 0 ? "±" : value > 0 ? "+" : "−") + text;
 }
 
-/** Both ends of an interval: three digits or more, so that its width has two. */
+/** Both ends of an interval: three digits, or as many more as tell them apart. */
 export function span(low, high, show = plain) {
   if (none(low) || none(high)) return NONE;
   const ends = show === signed ? fixed : (value, digits) => value.toFixed(digits);
   const width = high - low;
-  const digits = width > 0 ? Math.min(MOST, Math.max(3, Math.ceil(-Math.log10(width)) + 1)) : 3;
+  const digits = width > 0 ? Math.min(MOST, Math.max(3, Math.ceil(-Math.log10(width)))) : 3;
   const [from, to] = [ends(low, digits), ends(high, digits)];
   return from === to ? show(low) : `${from} to ${to}`;
 }
