@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from harness.datasets.manifest import AS_OF, INJECT
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.checksums import (
@@ -245,11 +246,16 @@ def note_in(folder: Path, *, name: str = "", submitted_by: str = "") -> None:
 
 
 def folder_name(dataset: Dataset, system: str, identity: object) -> str:
-    """Returns the name of a run's folder: dataset, granularity, system, digest of all settings."""
+    """Returns the name of a run's folder: dataset, granularity, system, digest of all settings.
+
+    Injected documents are part of the dataset's name: `sample-imitate-1-turn-bm25-5cb50a24`.
+    """
     settings = {**to_plain(identity), "dataset": dataset.fingerprint}
     key = hashlib.sha256(msgspec.json.encode(settings, order="sorted")).hexdigest()[:8]
     name = re.sub(r"[^\w.\-]+", "-", Path(system).name)
-    return f"{dataset.name.replace('/', '-')}-{dataset.manifest.granularity}-{name}-{key}"
+    injected = dataset.manifest.split.removesuffix(AS_OF).partition(INJECT)[2]
+    data = "-".join(filter(None, [dataset.name.replace("/", "-"), injected]))
+    return f"{data}-{dataset.manifest.granularity}-{name}-{key}"
 
 
 def dataset_ref(dataset: Dataset) -> DatasetRef:
