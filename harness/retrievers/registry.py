@@ -160,8 +160,10 @@ def factory_of(name: str) -> Callable[..., Any]:
 def _check_signatures(name: str, built: Any) -> None:
     """Raises UsageError for an `index` or `search` that cannot be called as the harness does."""
     for method, arguments in (("index", ["corpus"]), ("search", ["queries", "k"])):
+        if (function := getattr(built, method, None)) is None:  # `index = None`: it has `add`
+            continue
         try:
-            inspect.signature(getattr(built, method, print)).bind(*arguments)
+            inspect.signature(function).bind(*arguments)
         except TypeError as error:
             call = f"{method}({', '.join(arguments)})"
             raise UsageError(f"retriever {name!r}: called as {call}: {error}") from None
