@@ -184,7 +184,7 @@ def test_a_site_compares_two_systems_that_are_chosen_and_keeps_what_is_chosen(
         page.get_by_role("link", name="The board").click()
         page.get_by_text("recall@10: tfidf − bm25").wait_for()
         page.get_by_label("Dataset").select_option("sample, session")
-        page.get_by_text("on sample, session").first.wait_for()
+        page.get_by_text("dataset=sample, granularity=session").first.wait_for()
 
 
 @pytest.mark.browser
