@@ -109,7 +109,7 @@ def test_a_site_with_the_front_matter_of_the_guide_is_a_static_space(
     harness: Harness, results: Path, tmp_path: Path
 ) -> None:
     guide = (ROOT / "docs" / "how-to" / "leaderboard.md").read_text()
-    readme = guide.partition('```markdown title="site/README.md"\n')[2].partition("```")[0]
+    readme = guide.partition("a file of a Space -->\n\n```yaml\n")[2].partition("```")[0]
     site = tmp_path / "site"
     for _ in range(2):  # the second time beside the README
         assert harness("board", "publish", site, "--results", results).status == 0
