@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,9 @@ def test_nothing_that_a_retriever_is_given_names_what_the_dataset_names(
     # Ids of other shapes: `answer_...` of LongMemEval, D1:2 of LoCoMo.
     ids = [id_ for id_ in table["id"].to_pylist() if len(id_) > 6]
     assert not [id_ for id_ in ids for text in texts if id_ in str(text)]
-    plain = {value for value in others if not value.lstrip("-").isdecimal()}
+    namespaces = {value for place, value in seen if place == "namespace"}
+    assert all(re.fullmatch("h[0-9a-f]{31}", value) for value in namespaces)
+    plain = {value for value in others if not value.lstrip("-").isdecimal()} - namespaces
     assert all(v[:1] in "ds" and v[1:].isdecimal() for v in plain - speakers - {"None", ""})
 
 
