@@ -137,7 +137,7 @@ def _parts(
 ) -> repository.Parts:
     configs = repository.configs(card, names, where)
     parts = repository.parts(configs, task.subsets, config.split, where)
-    if not task.repository:  # whose metadata would name the split to evaluate
+    if not task.repository:  # a known task's metadata names the split to evaluate
         there = {tables["qrels"].split for tables in parts.values()}
         if len(there) == 1 and (split := there.pop()) in task.splits and split != config.split:
             raise UsageError(

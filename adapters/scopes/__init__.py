@@ -126,13 +126,13 @@ class _Office:
         """Writes the documents, the haystack, the changes and the questions."""
         ask = self._ask
         for kind in self._facts.everyone:
-            fact = self._say(kind, None)
+            fact = self._state(kind, None)
             for user in self._random.sample(self._users, 2):
                 ask("everyone", Ability.LOOKUP, kind, user, fact)
         for team in dict.fromkeys(self._teams.values()):
             members = [user for user in self._users if self._teams[user] == team]
             for kind in self._facts.team:
-                fact = self._say(kind, team)
+                fact = self._state(kind, team)
                 ask("team", Ability.LOOKUP, kind, self._random.choice(members), fact)
         for user in self._users:
             self._of_user(user)
@@ -144,23 +144,23 @@ class _Office:
         start = 3 * self._users.index(user)
         kinds = [*self._personal[start:], *self._personal[:start]]
         stated = self._random.sample(kinds[:_STATED], _STATED)
-        said = {kind: self._say(kind, user) for kind in stated}
+        statements = {kind: self._state(kind, user) for kind in stated}
         own, (corrected, forgotten) = stated[:_OWN], stated[_OWN : _OWN + 2]
         for kind in own:
-            self._ask("own", Ability.LOOKUP, kind, user, said[kind])
-        new = self._say(corrected, user, self._facts.correct)
-        self._changes.append(("update", said[corrected], new))
+            self._ask("own", Ability.LOOKUP, kind, user, statements[kind])
+        new = self._state(corrected, user, self._facts.correct)
+        self._changes.append(("update", statements[corrected], new))
         update = Ability.KNOWLEDGE_UPDATE
-        self._ask("corrected", update, corrected, user, new, said[corrected])
+        self._ask("corrected", update, corrected, user, new, statements[corrected])
         request = _Statement(f"{user}_forget", user, self._facts.forget.format(forgotten))
         self._later.append(request)
-        self._changes.append(("forget", said[forgotten], request))
+        self._changes.append(("forget", statements[forgotten], request))
         none = Ability.ABSTENTION
-        self._ask("forgotten", none, forgotten, user, None, said[forgotten])
+        self._ask("forgotten", none, forgotten, user, None, statements[forgotten])
         for kind in kinds[_STATED : _STATED + _UNKNOWN]:
             self._ask("unknown", none, kind, user, None)
 
-    def _say(self, kind: str, user: str | None, form: str = "{}") -> _Statement:
+    def _state(self, kind: str, user: str | None, form: str = "{}") -> _Statement:
         """Adds a statement with a new value, or (with a `form`) a correction."""
         value = self._values[kind].pop()
         text = form.format(self._random.choice(self._kinds[kind].say).format(value))

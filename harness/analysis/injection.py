@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
+from harness.analysis.compare.table import clusters_of
 from harness.analysis.scored_run import Block, ScoredRun, differing, settings
 from harness.datasets.inject import PREFIX, canary
-from harness.datasets.manifest import INJECT
+from harness.datasets.manifest import INJECT, injected_part
 from harness.errors import UsageError
 from harness.records.answers import AnswersRecord
 from harness.records.scores import ProtocolResult
@@ -77,7 +77,9 @@ def injection_effect(plain: Path, injected: Path, k: int = 10) -> InjectionEffec
     rows = [run.rows(block) for run in runs]
     order = rows[0].queries
     before, after = (one.values(metric, order)[:, None] for one in rows)
-    (paired,) = compare_paired(before, after, _clusters(rows[0].haystacks()), bounds=(-1.0, 1.0))
+    (paired,) = compare_paired(
+        before, after, clusters_of(rows[0].haystacks(), "auto"), bounds=(-1.0, 1.0)
+    )
     effect = InjectionEffect(
         system=" / ".join(dict.fromkeys(map(_system, runs))),
         dataset=runs[0].scores.dataset.name,
@@ -102,12 +104,12 @@ def _has_answers(run: ScoredRun) -> bool:
 def _require_pair(runs: tuple[ScoredRun, ScoredRun]) -> str:
     """Returns what was injected, as `imitate-1`. Raises UsageError as `injection_effect`."""
     plain, injected = (run.scores.dataset for run in runs)
-    before, mark, kind = injected.split.partition(INJECT)
-    if not mark or INJECT in plain.split:
+    kind = injected_part(injected.split)
+    if not kind or injected_part(plain.split):
         raise UsageError(
             "name a run without injected documents, then one with them (`harness run --inject`)"
         )
-    kind, dash, rest = kind.partition("-as-of")
+    splits = plain.split, injected.split.replace(INJECT + kind, "")
     maps = [
         {
             "dataset": run.scores.dataset.name,
@@ -118,7 +120,7 @@ def _require_pair(runs: tuple[ScoredRun, ScoredRun]) -> str:
             "queries asked": f"{len(run.asked)} (#{digest(run.asked)})",
             **_settings(run),
         }
-        for run, split in zip(runs, (plain.split, before + dash + rest), strict=True)
+        for run, split in zip(runs, splits, strict=True)
     ]
     if different := differing(maps):
         raise UsageError(
@@ -155,12 +157,6 @@ def _metric(runs: tuple[ScoredRun, ScoredRun], k: int) -> tuple[Block, str]:
 
 def _block(protocol: ProtocolResult) -> Block:
     return protocol.protocol, protocol.level
-
-
-def _clusters(haystacks: list[str]) -> npt.NDArray[np.int64] | None:
-    """Returns the haystack of each query; None if each query, or all, have one."""
-    names, numbers = np.unique(haystacks, return_inverse=True)
-    return numbers if 1 < len(names) < len(haystacks) else None
 
 
 def injected_ranks(folder: Path, k: int) -> InjectedRanks:

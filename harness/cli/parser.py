@@ -140,32 +140,10 @@ GROUP = "harness.commands"
 _DOCSTRING = re.compile(r"(?:\s|#.*\n)*r?(\"{3}|'{3})(.*?)\1", re.DOTALL)
 
 _FIRST = (
-    *(
-        "run",
-        "runs",
-        "export",
-        "score",
-        "verify",
-        "compare",
-        "inject",
-        "analyze",
-        "answer",
-        "judge",
-    ),
-    *(
-        "report",
-        "leaderboard",
-        "board",
-        "claims",
-        "serve",
-        "sweep",
-        "gate",
-        "abtest",
-        "monitor",
-        "load",
-        "lag",
-    ),
-    *("label", "datasets", "retrievers", "examples", "check", "explain", "cache", "completion"),
+    *("run", "runs", "export", "score", "verify", "compare", "inject", "analyze", "answer"),
+    *("judge", "report", "leaderboard", "board", "claims", "serve", "sweep", "gate", "abtest"),
+    *("monitor", "load", "lag", "label", "datasets", "retrievers", "examples", "check"),
+    *("explain", "cache", "completion"),
 )
 """Commands that the help lists first, in this order; the others follow by name."""
 

@@ -135,16 +135,8 @@ def _refuse_unused(options: argparse.Namespace, path: Path) -> None:
             raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
     elif path.is_dir():
         own = (
-            "name",
-            "k",
-            "out",
-            "strict",
-            "granularity",
-            "text",
-            "split",
-            "as_of",
-            "inject",
-            "rebuild",
+            *("name", "k", "out", "strict"),
+            *("granularity", "text", "split", "as_of", "inject", "rebuild"),
         )
         refuse(
             options,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from harness.datasets.manifest import AS_OF, INJECT, base_split
+from harness.datasets.manifest import AS_OF, base_split
 
 if TYPE_CHECKING:
     from harness.datasets.writer import DatasetWriter
@@ -84,12 +84,7 @@ class DatasetConfig:
         return self.split.endswith(AS_OF)
 
     @property
-    def injected(self) -> str:
-        """The documents to add to each haystack, as `imitate-1`; empty for none."""
-        return self.split.removesuffix(AS_OF).partition(INJECT)[2]
-
-    @property
-    def without_as_of(self) -> DatasetConfig:
+    def for_adapter(self) -> DatasetConfig:
         """The same config with the split's name as the adapter knows it."""
         return replace(self, split=base_split(self.split))
 

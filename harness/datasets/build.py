@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from harness.datasets.adapter import Adapter, DatasetConfig, SourceFiles, Variant
-from harness.datasets.manifest import Manifest, RawFile
+from harness.datasets.manifest import Manifest, RawFile, injected_part
 from harness.datasets.writer import DatasetWriter
 from harness.errors import FileUnavailableError, require_names, require_regular
 from harness.io.files import digest, folder_aside, replace_folder, sweep
@@ -48,7 +48,7 @@ class PrepareRequest:
     @property
     def adapter_config(self) -> DatasetConfig:
         """The config as the adapter knows it."""
-        return self.config.without_as_of
+        return self.config.for_adapter
 
 
 def build(request: PrepareRequest) -> Path:
@@ -109,10 +109,10 @@ def _download(request: PrepareRequest) -> Variant:
 def _convert(request: PrepareRequest, raw: SourceFiles, source: Path) -> Manifest:
     config, variant = request.config, raw.variant
     writer: Callable[..., DatasetWriter] = DatasetWriter
-    if config.injected:
+    if injected := injected_part(config.split):
         from harness.datasets.inject import injecting_writer
 
-        writer = injecting_writer(config.injected, as_of=config.as_of)
+        writer = injecting_writer(injected, as_of=config.as_of)
     elif config.as_of:
         from harness.datasets.as_of import AsOfWriter
 

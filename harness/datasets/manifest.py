@@ -106,6 +106,11 @@ def base_split(split: str) -> str:
     return split.removesuffix(AS_OF).partition(INJECT)[0]
 
 
+def injected_part(split: str) -> str:
+    """Returns the documents that were added to each haystack, as `imitate-1`; empty for none."""
+    return split.removesuffix(AS_OF).partition(INJECT)[2]
+
+
 class Repair(Record):
     """A kind of oddity that an adapter repaired, kept or excluded; with the first examples."""
 
@@ -188,7 +193,7 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
     @property
     def injected(self) -> str:
         """The documents added to each haystack, as `imitate-1`; empty for none (inject.py)."""
-        return self.split.removesuffix(AS_OF).partition(INJECT)[2]
+        return injected_part(self.split)
 
     def write(self, folder: Path) -> None:
         """Writes it into the dataset's folder."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.datasets.adapter import Adapter, DatasetConfig, Variant, by_name
-from harness.datasets.manifest import AS_OF, Manifest, base_split
+from harness.datasets.manifest import AS_OF, INJECT, Manifest, base_split, injected_part
 from harness.datasets.manifest import NAME as MANIFEST
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, require_names, suggest
@@ -247,7 +247,7 @@ def choose_config(
         choose("granularity", granularity, variant.granularities),
         choose("text form", text, variant.texts),
         choose("split", base_split(split), variant.splits)
-        + split.removesuffix(AS_OF)[len(base_split(split)) :]
+        + (f"{INJECT}{injected}" if (injected := injected_part(split)) else "")
         + (AS_OF if variant.as_of or split.endswith(AS_OF) else ""),
     )
 
@@ -328,7 +328,7 @@ def _trusted(folder: Path, adapter: Adapter) -> Manifest | None:
 def _same_files(manifest: Manifest, adapter: Adapter, config: DatasetConfig, path: Path) -> bool:
     """Tests whether the raw files at `path` are those of the manifest."""
     _, variant, _ = find(manifest.name)
-    files = adapter.find_files(path, variant, config.without_as_of)
+    files = adapter.find_files(path, variant, config.for_adapter)
     located = {name: file.absolute() for name, file in files.items()}
     return {
         name: (str(f), f.stat().st_size, f.stat().st_mtime_ns) for name, f in located.items()
@@ -384,7 +384,7 @@ def _known_source(
             manifest = Manifest.read(folder)
             source = Path(manifest.source)
             if manifest.official and source.exists() and _unchanged(manifest):
-                adapter.find_files(source, variant, config.without_as_of)
+                adapter.find_files(source, variant, config.for_adapter)
                 return source
         except UsageError:
             continue

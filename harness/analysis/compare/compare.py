@@ -27,7 +27,7 @@ from harness.analysis.scored_run import (
     settings,
     shared_blocks,
 )
-from harness.datasets.manifest import INJECT
+from harness.datasets.manifest import injected_part
 from harness.errors import UsageError, suggest
 from harness.stats.proportions import holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
@@ -75,7 +75,7 @@ def compare(
         if {row.what for row in differences} == {"queries asked"} and not set.intersection(*asked):
             raise UsageError(_NOTHING_COMMON)
         names = " / ".join(labels)
-        if any(INJECT in run.scores.dataset.split for run in runs):
+        if any(injected_part(run.scores.dataset.split) for run in runs):
             remedy = remedy or "`harness inject PLAIN INJECTED` compares injected documents"
         raise UsageError(
             f"these runs cannot be compared ({names}): {'; '.join(map(str, differences))}; "

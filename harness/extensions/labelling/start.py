@@ -152,8 +152,7 @@ def exclusive(folder: Path, wait: float = 0) -> Iterator[None]:
     """Creates the folder and locks it against other calls that create or extend the project.
 
     Raises UsageError for a file, a folder with other files, and if another process still has the
-    lock after `wait` seconds.
-    The lock file marks a project that was not completely written.
+    lock after `wait` seconds. The lock file marks a project that was not completely written.
     """
     from filelock import FileLock, Timeout
 

@@ -31,7 +31,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from harness.datasets.manifest import AS_OF, INJECT
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.checksums import (
@@ -253,8 +252,7 @@ def folder_name(dataset: Dataset, system: str, identity: object) -> str:
     settings = {**to_plain(identity), "dataset": dataset.fingerprint}
     key = hashlib.sha256(msgspec.json.encode(settings, order="sorted")).hexdigest()[:8]
     name = re.sub(r"[^\w.\-]+", "-", Path(system).name)
-    injected = dataset.manifest.split.removesuffix(AS_OF).partition(INJECT)[2]
-    data = "-".join(filter(None, [dataset.name.replace("/", "-"), injected]))
+    data = "-".join(filter(None, [dataset.name.replace("/", "-"), dataset.manifest.injected]))
     return f"{data}-{dataset.manifest.granularity}-{name}-{key}"
 
 
