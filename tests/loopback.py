@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from typing import Self
 from urllib.parse import unquote
 
 RESOLVE = re.compile(
@@ -61,7 +62,32 @@ class Repository:
     token: str | None
 
 
-class Loopback:
+class LocalServer:
+    """A server on loopback while its context lasts; `url` is its address."""
+
+    def __init__(
+        self,
+        handler: type[BaseHTTPRequestHandler],
+        server: type[ThreadingHTTPServer] = ThreadingHTTPServer,
+    ) -> None:
+        self._server = server(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+
+class Loopback(LocalServer):
     """The server. `url` is its address, and what HF_ENDPOINT is set to."""
 
     def __init__(self) -> None:
@@ -77,21 +103,7 @@ class Loopback:
         class Bound(_Handler):
             loopback = server
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-        self._server.daemon_threads = True
-        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-
-    def __enter__(self) -> Loopback:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        super().__init__(Bound)
 
     @property
     def other_origin(self) -> str:

@@ -23,8 +23,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
+
+from loopback import LocalServer
 
 CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
 DIMENSION = 96
@@ -71,7 +73,7 @@ class Call:
     completion_tokens: int = 0
 
 
-class OpenAIEndpoint:
+class OpenAIEndpoint(LocalServer):
     """The server."""
 
     def __init__(self, answer: Callable[[Chat], str] = lambda chat: "", usage: bool = True) -> None:
@@ -88,20 +90,11 @@ class OpenAIEndpoint:
         class Bound(_Handler):
             of = endpoint
 
-        self._server = _Server(("127.0.0.1", 0), Bound)
-        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-
-    def __enter__(self) -> OpenAIEndpoint:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Bound, _Server)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        return f"{super().url}/v1"
 
     def fail(self, path: str, *failures: Failure) -> None:
         """Let the next requests for `path` go wrong, one after the other."""
@@ -169,8 +162,6 @@ class OpenAIEndpoint:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         # A client that is killed cuts its request off, and nobody waits for an answer.
         if not isinstance(sys.exception(), OSError | json.JSONDecodeError):

@@ -10,7 +10,14 @@ import argparse
 import shlex
 from dataclasses import asdict
 
-from harness.cli.options import DatasetOptions, add_options, parameters, prices, retriever_spec
+from harness.cli.options import (
+    DatasetOptions,
+    add_options,
+    add_param,
+    parameters,
+    prices,
+    retriever_spec,
+)
 from harness.cli.output import add_output, print_json
 from harness.io.records import Output, OutputPart
 from harness.runs.settings import Settings
@@ -37,13 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "retriever", metavar="RETRIEVER", help="a retriever, as for `harness run --retriever`"
     )
-    parser.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="constructor parameter; repeatable",
-    )
+    add_param(parser)
     add_options(parser, DatasetOptions, only=("plugin",))
     add_options(parser, Settings, only=("max_usd", "prices"))
     parser.add_argument(

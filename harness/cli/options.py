@@ -394,6 +394,13 @@ def cut_offs(text: str | None) -> tuple[int, ...]:
     return tuple(ks)
 
 
+def add_param(
+    parser: argparse._ActionsContainer, help: str = "constructor parameter; repeatable"
+) -> None:
+    """Adds `--param`, whose values `parameters` parses."""
+    parser.add_argument("--param", action="append", default=[], metavar="KEY=VALUE", help=help)
+
+
 def parameters(pairs: list[str], option: str = "--param") -> Params:
     """Parses `key=value` pairs; values are numbers or JSON where valid (.5, true), else text."""
     found: Params = {}

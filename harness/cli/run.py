@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import add_options, headline_names
+from harness.cli.options import add_options, add_param, headline_names
 from harness.cli.output import add_output, refuse
 from harness.cli.run_single import SETTINGS, RunJob, file_keys, run_one
 from harness.errors import UsageError
@@ -36,13 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     groups = {title: parser.add_argument_group(title) for title in _GROUPS}
     for title, names in _GROUPS.items():
         add_options(groups[title], *SETTINGS, only=names.split())
-    groups["system"].add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="constructor parameter; repeatable",
-    )
+    add_param(groups["system"])
     groups["output"].add_argument(
         "--config",
         nargs="?",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import (
     add_options,
+    add_param,
     add_view,
     number,
     parameters,
@@ -62,13 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="'NAME=V NAME=V'",
         help="one combination of parameters; repeatable",
     )
-    parser.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="parameter with the same value in all runs; repeatable",
-    )
+    add_param(parser, "parameter with the same value in all runs; repeatable")
     parser.add_argument(
         "--metric", default="recall@10", help="metric to maximise (default: recall@10)"
     )

@@ -15,10 +15,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from loopback import LocalServer
 
 POLLS = 2
 Json = dict[str, Any]
@@ -61,7 +63,7 @@ class Space:
         return sorted(found, key=lambda one: -one[2])[:k]
 
 
-class HostedStub:
+class HostedStub(LocalServer):
     """The server."""
 
     def __init__(self) -> None:
@@ -97,21 +99,7 @@ class HostedStub:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-
-    def __enter__(self) -> HostedStub:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        super().__init__(Handler)
 
     def reply(self, method: str, path: str, body: Json) -> tuple[int, Any]:
         self._requests += 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import (
     add_options,
+    add_param,
     add_view,
     parameters,
     prices,
@@ -36,13 +37,7 @@ def add_system(parser: argparse.ArgumentParser, folder: str, *settings: str) -> 
     parser.add_argument(
         "--retriever", metavar="NAME", required=True, help="a retriever, as for `harness run`"
     )
-    parser.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="constructor parameter; repeatable",
-    )
+    add_param(parser)
     add_view(parser)
     add_options(parser, Settings, only=("k", "seed", *settings))
     parser.add_argument(
