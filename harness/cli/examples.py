@@ -66,9 +66,10 @@ def folder(kind: str) -> Path:
 
 
 def files(kind: str) -> dict[str, Path]:
-    """Returns every file by its path in the folder, without compiled Python files."""
+    """Returns every file by its path in the folder, without compiled Python and pages about it."""
     top = folder(kind)
-    found = (path for path in sorted(top.rglob("*")) if path.is_file() and path.suffix != ".pyc")
+    left_out = {".pyc", ".md"}
+    found = (p for p in sorted(top.rglob("*")) if p.is_file() and p.suffix not in left_out)
     return {path.relative_to(top).as_posix(): path for path in found}
 
 

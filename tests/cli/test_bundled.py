@@ -14,7 +14,7 @@ CONFIGS = sorted(path.stem for path in (TOP / "configs").glob("*.toml"))
 EXAMPLES = sorted(
     path.relative_to(TOP / "examples").as_posix()
     for path in (TOP / "examples").rglob("*")
-    if path.is_file() and path.suffix != ".pyc"
+    if path.is_file() and path.suffix not in {".pyc", ".md"}
 )
 
 

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.faults
 @pytest.mark.parametrize(
     ("tries", "n"),
     [
-        *((kills, 44), (damages, 30), (other_folders, 30), (caches, 30), (full_disks, 22)),
-        (hostile, 60),
+        *((kills, 22), (damages, 16), (other_folders, 16), (caches, 16), (full_disks, 22)),
+        (hostile, 30),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
