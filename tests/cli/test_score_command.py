@@ -302,7 +302,7 @@ def test_files_that_are_not_here_any_more_are_asked_for_and_nothing_is_downloade
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "another-home"))
     told = harness("score", folder)
     assert told.status == 2
-    assert "are not prepared here any more; name them with --source" in told.err
+    assert "are no longer prepared here; name them with --source" in told.err
     assert _json(harness("score", folder, *longmemeval[2:], "--json"))
 
 
