@@ -136,7 +136,8 @@ def suggest(name: str, known: list[str]) -> str:
     """Returns `; did you mean a, b?` for names close to `name`, else `; known: ...`."""
     import difflib
 
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.55)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name, close, n=3, cutoff=0.7) or close
     if close:
         return f"; did you mean {', '.join(close)}?"
     names = sorted(filter(None, known))
