@@ -14,6 +14,7 @@ from textwrap import dedent
 from typing import Any
 
 import orjson
+import pytest
 
 COMMAND = '''
     """Count the documents of a run.
@@ -148,6 +149,7 @@ def _page_data(page: Path) -> Any:
     return orjson.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
+@pytest.mark.slow
 def test_an_installed_package_adds_a_section_to_the_report(
     tmp_path: Path, sample_run: Callable[..., Path]
 ) -> None:

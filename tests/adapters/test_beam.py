@@ -60,6 +60,7 @@ def test_no_text_tells_its_place_in_the_plan(home: Path, chats: Path) -> None:
     assert mends(dataset, "->-> n,m") == 1905 + 41  # the user's, and the assistant's
 
 
+@pytest.mark.slow
 def test_bm25_reaches_what_was_measured_through_labelled_files(
     home: Path, chats: Path, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_incomplete_questions_are_dropped_and_the_rest_is_the_published_count(
     assert as_datetime(dataset.documents[0].timestamp or 0).isoformat() == "2024-04-01T08:30:00"
 
 
+@pytest.mark.slow
 def test_the_order_in_time_alone_finds_most_of_the_evidence(
     home: Path, files: Path, tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def test_the_fields_board_has_the_claims_as_they_are() -> None:
         assert board.claims == claims_for(claims, board.dataset)
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 def test_every_published_file_gives_what_stands_beside_its_claim(
     harness: Harness, data: Path, tmp_path: Path

@@ -76,6 +76,7 @@ def _cells(one: dict[str, Any], protocol: str, part: str = "all") -> dict[str, M
 JUDGED = "judge:plain(gpt-4o-mini)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("usage", [True, False])
 def test_usage_is_what_was_billed_and_unknown_where_the_endpoint_does_not_say(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path, tmp_path: Path, usage: bool
@@ -107,6 +108,7 @@ def test_usage_is_what_was_billed_and_unknown_where_the_endpoint_does_not_say(
             assert used.get("usd") is None
 
 
+@pytest.mark.slow
 def test_answers_stand_beside_baselines_and_are_judged_and_compared(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
 ) -> None:
@@ -175,6 +177,7 @@ def _check_losses(cells: dict[str, Any]) -> None:
     assert cells["retrieval_headroom"].value == pytest.approx(lost)
 
 
+@pytest.mark.slow
 def test_the_same_again_costs_nothing_and_another_judge_asks_no_reader(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path, tmp_path: Path
 ) -> None:
@@ -214,6 +217,7 @@ def test_the_same_again_costs_nothing_and_another_judge_asks_no_reader(
     assert max(bill.values()) == 1
 
 
+@pytest.mark.slow
 def test_what_is_neither_yes_nor_no_is_counted_and_what_is_filtered_left_out(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path
 ) -> None:
@@ -289,6 +293,7 @@ def test_a_judge_that_reasons_is_noted_and_its_verdict_follows_the_reasoning(
     assert "|judge:plain/1(gpt-4o-mini),reasoning:stripped/1" in accuracy.signature
 
 
+@pytest.mark.slow
 def test_a_reader_that_fails_on_half_has_not_the_accuracy_of_the_other_half(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path
 ) -> None:
@@ -367,6 +372,7 @@ def test_a_failed_repetition_counts_0_and_takes_its_question_from_the_answered_o
     assert (found["questions"], found["repeats"]) == (n, 2.0)
 
 
+@pytest.mark.slow
 def test_a_sample_for_people_holds_its_share_of_failed_answers(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
 ) -> None:
@@ -428,6 +434,7 @@ def test_a_sample_for_people_holds_its_share_of_failed_answers(
     assert (told.status, "failed, so it is not correct" in told.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_budget_is_the_same_for_all_and_a_dry_run_asks_nothing(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path
 ) -> None:
@@ -727,6 +734,7 @@ def test_people_judge_once_what_two_systems_answer_alike(
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -56,6 +56,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference_and_shown_apa
     assert "B - A" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["60", "100", "300", None])
 @pytest.mark.parametrize("number", [2, 5])
 def test_no_line_is_longer_than_100_characters(

@@ -257,6 +257,7 @@ class Numbers(Answers):
 """
 
 
+@pytest.mark.slow
 def test_a_system_that_answers_itself_is_judged_by_what_it_said(
     harness: Harness, tmp_path: Path
 ) -> None:

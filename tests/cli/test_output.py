@@ -66,6 +66,7 @@ PRINTED: dict[str, list[list[str]]] = {
 }
 
 
+@pytest.mark.slow
 def test_json_of_every_command_is_one_object_of_the_form_that_is_written_down(
     harness: Harness, two: None
 ) -> None:
@@ -80,6 +81,7 @@ def test_json_of_every_command_is_one_object_of_the_form_that_is_written_down(
             assert not [error.message for error in forms.iter_errors(found)][:1], command
 
 
+@pytest.mark.slow
 def test_quiet_is_silence_where_nothing_is_wrong(harness: Harness, two: None) -> None:
     for commands in PRINTED.values():
         for command in commands:
@@ -107,6 +109,7 @@ def test_every_command_has_json_and_quiet() -> None:
     assert without == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -147,6 +150,7 @@ def test_an_option_that_would_change_nothing_is_refused_in_one_line(
     assert told.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_no_table_is_wider_than_the_terminal(
     harness: Harness, two: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

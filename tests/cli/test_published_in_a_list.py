@@ -32,6 +32,7 @@ def _config(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_published_files_stand_on_the_board_of_those_that_were_run(
     harness: Harness, data: Path, tmp_path: Path, server: Loopback
 ) -> None:

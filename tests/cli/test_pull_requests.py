@@ -115,6 +115,7 @@ def work(checkout: Path) -> tuple[int, str]:
     return 0, errors
 
 
+@pytest.mark.slow
 def test_a_good_submission_passes_and_stands_on_the_published_board_after_the_merge(
     origin: Path, runs: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -162,6 +163,7 @@ def card(checkout: Path, run: Path) -> None:
     path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"submitted_by": ["a", "b"]}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -33,6 +33,7 @@ def _lines(path: Path, records: list[Any]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "expected"),
     [

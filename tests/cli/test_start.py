@@ -53,6 +53,7 @@ def test_a_reader_that_stops_reading_is_no_error(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way", ["| true; echo ${PIPESTATUS[0]}", ">&-; echo $?", "<&- >&- 2>&-; echo $?"]
 )

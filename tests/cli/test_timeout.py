@@ -165,6 +165,7 @@ def test_a_timeout_that_is_none_is_refused(harness: Callable[..., Any], time: st
     assert "give seconds, or as 90s, 30m, 1.5h" in told.err
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 def test_a_missing_plug_in_and_a_run_that_hangs_cost_themselves_alone(
     place: Path, harness: Callable[..., Any]

@@ -102,6 +102,7 @@ def restarting(script: Path, port: int, tells: str, until: Callable[[], object])
             one.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tells", ["silent", "tells"])
 def test_a_service_that_dies_and_comes_back_is_not_asked_for_what_it_lost(
     tmp_path: Path, tells: str, monkeypatch: pytest.MonkeyPatch

@@ -132,6 +132,7 @@ def test_scores_are_those_of_bm25s_to_the_bit(
             assert np.asarray(found.scores).tobytes() == expected[top].tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", SETTINGS)
 def test_an_index_on_disk_answers_as_one_in_memory_to_the_byte(
     home: Path, data: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]

@@ -253,6 +253,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 @pytest.mark.parametrize("how", [(), ("--workers", 2), ("--isolate",)], ids=str)
 @pytest.mark.parametrize("way", ["--resume", "--overwrite"])

@@ -62,6 +62,7 @@ def test_processes_that_embed_the_same_texts_at_once_embed_each_once(tmp_path: P
     assert sorted(embedded(log)) == sorted(TEXTS)
 
 
+@pytest.mark.slow
 def test_who_has_one_text_to_embed_has_its_turn_while_another_embeds_a_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +84,7 @@ def test_who_has_one_text_to_embed_has_its_turn_while_another_embeds_a_corpus(
     assert clock.waited > clock.seconds  # which is not its own time
 
 
+@pytest.mark.slow
 def test_who_is_waited_for_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
     process = spawn.Process(target=embed, args=(log, 0, 0, 0))

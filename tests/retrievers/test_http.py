@@ -262,6 +262,7 @@ class Memory:
         return {"hits": sorted(hits, key=lambda hit: -hit["score"])[:k]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [True, False])
 def test_two_runs_at_once_and_two_workers_get_the_answers_of_one_alone(
     several: bool, home: Path, tmp_path: Path
@@ -362,6 +363,7 @@ def test_titles_are_sent_and_the_examples_read_them(example: str) -> None:
         assert list(found.scores) == [2, 0]  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_workers_of_a_hybrid_of_two_services_for_one_do_not_wait_for_each_other_for_ever(
     home: Path, tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ def test_each_question_has_the_haystack_of_its_time_and_no_later_evidence(datase
     assert repair.kind.startswith("evidence later than the query")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_memory_is_told_each_session_once_in_time_order_and_asked_when_the_time_has_come(
     dataset: Dataset, systems: str, tmp_path: Path, workers: int
@@ -158,6 +159,7 @@ def test_a_memory_is_told_each_session_once_in_time_order_and_asked_when_the_tim
     assert "split:test-as-of" in report.protocols[0].signature
 
 
+@pytest.mark.slow
 def test_a_haystack_as_of_many_times_is_one_haystack_to_intervals_and_comparisons(
     systems: str, tmp_path: Path
 ) -> None:

@@ -157,6 +157,7 @@ def record(folder: Path) -> RunRecord:
     return RunFolder(folder).record
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 def test_asynchronous_systems_are_awaited_in_one_loop_and_rank_as_others(
     systems: str, tmp_path: Path
@@ -194,6 +195,7 @@ def test_a_run_may_be_started_where_a_loop_is_running_as_in_a_notebook(
     assert record(asyncio.run(cell())).queries.failed == 0
 
 
+@pytest.mark.slow
 def test_an_asynchronous_retriever_can_stand_inside_another(systems: str, tmp_path: Path) -> None:
     def fused(*names: str) -> dict[str, list[str]]:
         spec = RetrieverSpec("hybrid", {"retrievers": [*names]})

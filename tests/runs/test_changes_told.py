@@ -69,6 +69,7 @@ def returned(
     return {**changes.values, "n_after_update": changes.n_after_update}
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 @pytest.mark.parametrize("split", ["test", "test-as-of"])
 def test_who_is_told_returns_nothing_of_what_no_longer_holds_and_the_rest_as_before(

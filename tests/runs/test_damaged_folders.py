@@ -78,6 +78,7 @@ def made(sample_run: Callable[..., Path], sample: Dataset, tmp_path: Path) -> tu
     return found[0], found[1]
 
 
+@pytest.mark.slow
 def test_some_damages_are_told_or_change_nothing(
     harness: Callable[..., Any], made: tuple[Path, Path], tmp_path: Path
 ) -> None:

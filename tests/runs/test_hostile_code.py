@@ -79,6 +79,7 @@ def run(home: Path, tmp_path: Path) -> Run:
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
@@ -123,6 +124,7 @@ def test_ids_that_come_one_by_one_are_all_taken(
     assert len(found) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 @pytest.mark.parametrize("way", WAYS)
 def test_a_fork_makes_no_second_harness(

@@ -144,6 +144,7 @@ def paid(tmp_path: Path, name: str, **params: Any) -> RetrieverSpec:
     return RetrieverSpec(f"{tmp_path}/paid.py:{name}", params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Saves", "Keeps", "KeepsLate"])
 def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_again(
     notes: Dataset, bill: Bill, tmp_path: Path, name: str
@@ -238,6 +239,7 @@ def test_a_load_that_makes_another_object_is_an_error(
         run(notes, paid(tmp_path, "LoadsAnother"), Settings(k=2), out=tmp_path)
 
 
+@pytest.mark.slow
 def test_what_an_edited_helper_or_an_unknown_setting_took_in_is_another_ingestion(
     notes: Dataset, bill: Bill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,7 @@ def test_rankings_are_the_same_bytes_as_without(tmp_path: Path, plugin: Path, na
     assert two.measured.search_ms is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_file_of_the_dataset_and_no_other_process_is_in_reach(
     notes: Dataset, tmp_path: Path, plugin: Path, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -249,6 +249,7 @@ def text_of(dataset: Any) -> list[str]:
     return list(dataset.query_table["text"].to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Slow", "HangsAsync", "HangsBesideOthers"])
 def test_what_comes_back_or_can_be_cancelled_costs_its_own_question_alone(
     systems: str, tmp_path: Path, name: str
@@ -282,6 +283,7 @@ def test_a_report_that_hangs_costs_at_most_its_haystack(
     assert "HangsAtReport: report: it took longer than 1 s (--query-timeout)" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 @pytest.mark.parametrize("settings", [{}, {"workers": 2}, {"isolate": True}, {"batch_size": 7}])
 def test_limits_that_are_met_change_nothing(
@@ -293,6 +295,7 @@ def test_limits_that_are_met_change_nothing(
     assert ranked(folder) == plain
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 def test_an_isolated_process_that_hangs_is_ended(systems: str, tmp_path: Path) -> None:
     texts = ["the red boat", "the blue house"]
@@ -337,6 +340,7 @@ def test_a_rate_limit_is_waited_for_without_being_asked_to_and_is_nobodys_time(
     assert about.measured.search_ms.mean * 5 <= (took - 3) * 1000
 
 
+@pytest.mark.slow
 def test_a_service_with_a_rate_limit_is_asked_when_it_says_and_not_charged(tmp_path: Path) -> None:
     # Three waits in a row for one question, and below one wait for each of three at once.
     waits = iter([""] * 3 + ["1"] * 3)
@@ -424,6 +428,7 @@ def test_a_limit_on_indexing_alone_leaves_searches_beside_others_as_they_are(
         assert ranked(folder) == plain
 
 
+@pytest.mark.slow
 def test_a_late_batch_is_waited_for_as_long_as_it_might_have_taken(
     systems: str, tmp_path: Path
 ) -> None:
@@ -432,6 +437,7 @@ def test_a_late_batch_is_waited_for_as_long_as_it_might_have_taken(
     assert about.failed <= 4
 
 
+@pytest.mark.slow
 def test_a_memory_whose_add_hangs_is_not_told_its_haystack_again(
     systems: str, tmp_path: Path
 ) -> None:
@@ -441,6 +447,7 @@ def test_a_memory_whose_add_hangs_is_not_told_its_haystack_again(
     assert log.read_text().count("reset") == 12
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 def test_a_rate_limit_in_a_sandbox_is_waited_for_too(systems: str, tmp_path: Path) -> None:
     folder = ran(f"{systems}:RefusedHere", tmp_path / "out", isolate=True, limit=14)

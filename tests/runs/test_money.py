@@ -162,6 +162,7 @@ def test_taking_in_and_searching_are_priced_apart_by_model_and_stand_on_the_boar
     assert f"{documents * 0.002:.4g}" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_stops_before_more_is_spent_than_may_be_and_goes_on_with_more(
     systems: str, tmp_path: Path, workers: int
@@ -182,6 +183,7 @@ def test_a_run_stops_before_more_is_spent_than_may_be_and_goes_on_with_more(
         assert cost <= paid + 1e-9 <= cost + 4 * 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PaidSlowly", "Deaf"])
 def test_it_is_stopped_in_the_midst_of_a_haystack_whatever_the_system_makes_of_it(
     systems: str, tmp_path: Path, name: str

@@ -109,6 +109,7 @@ class Slow:
 HELPER = "def ranked(n, k):\n    return list(range(min(n, k)))\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edited", [True, False])
 def test_a_killed_run_is_not_gone_on_with_by_other_code(
     edited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

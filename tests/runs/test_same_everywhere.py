@@ -12,6 +12,7 @@ OTHERS = ("bm25-okapi", "minilm", "oracle", "random", "recency", "recency-weight
 HYBRIDS = ("hybrid", "hybrid --param retrievers=bm25,tfidf")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retriever", LEXICAL)
 def test_hash_seeds_locales_and_time_zones_change_no_byte(
     retriever: str, home: Path, tmp_path: Path

@@ -34,6 +34,7 @@ def pair(sample_run: Runs, sample: Dataset, tmp_path: Path) -> tuple[Path, Path]
     return folders[0], folders[1]
 
 
+@pytest.mark.slow
 def test_scores_of_which_half_was_written_are_refused_until_they_are_scored_again(
     pair: tuple[Path, Path], sample: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:

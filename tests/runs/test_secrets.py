@@ -107,6 +107,7 @@ def test_a_key_under_another_name_is_accepted_and_in_no_file(
     assert secret not in told.out + told.err
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 @pytest.mark.parametrize("way", [[], ["--workers", "2"], ["--isolate"]], ids=str)
 @pytest.mark.parametrize("fails", ["false", "true"])

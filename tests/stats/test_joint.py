@@ -111,6 +111,7 @@ def family(generator: np.random.Generator, clusters: Values) -> Values:
     return np.concatenate([np.where(part[:, None], metrics, np.nan) for part in parts], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("haystacks", [3, 6, 12])
 @pytest.mark.parametrize("one_sided", [False, True])
 def test_five_slices_of_three_metrics_seldom_show_a_false_star(
@@ -128,6 +129,7 @@ def test_five_slices_of_three_metrics_seldom_show_a_false_star(
     assert wrong / 300 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("haystacks", [3, 6, 12])
 @pytest.mark.parametrize("one_sided", [False, True])
 def test_the_detectable_difference_is_found_four_times_of_five_beside_others(
@@ -291,6 +293,7 @@ def equal(generator: np.random.Generator, m: int, clusters: Values) -> Values:
     return np.where(found, 1 / generator.integers(1, 11, found.shape), 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clusters", [np.arange(60), UNEQUAL, np.arange(120) // 12])
 @pytest.mark.parametrize("m", [2, 13])
 def test_of_boards_of_equal_systems_few_have_a_false_order(m: int, clusters: Sequence[int]) -> None:

@@ -60,17 +60,13 @@ def assert_accepted(folder: Path) -> None:
     assert verdict.agrees, "\n".join(lines(verdict, quiet=True))
 
 
-def accept(dataset: Dataset, system: BM25 | str, settings: Settings, out: Path) -> int:
+def accept(dataset: Dataset, system: BM25 | str, settings: Settings, out: Path) -> None:
     made = run(dataset, system, settings, out=out)
     score_run(made, dataset)
     assert_accepted(made)
-    return 1
 
 
-@pytest.mark.parametrize(
-    ("granularity", "limit"),
-    [("turn", 1), ("turn", 2), ("turn", 4), ("session", 3), ("session", 5)],
-)
+@pytest.mark.parametrize(("granularity", "limit"), [("turn", 1), ("session", 3)])
 def test_a_run_of_a_few_queries_is_accepted(tmp_path: Path, granularity: str, limit: int) -> None:
     """No two queries share a haystack there, so that intervals have no clusters."""
     accept(open_dataset("sample", granularity=granularity), "bm25", Settings(10, limit), tmp_path)
@@ -126,11 +122,8 @@ def test_ctrl_c_ends_a_verification_while_the_package_computes(
 @pytest.mark.parametrize("granularity", ["turn", "session"])
 def test_samples_of_all_sizes_are_accepted(tmp_path: Path, granularity: str) -> None:
     dataset = open_dataset("sample", granularity=granularity)
-    limits = [*range(1, 27), 40, 60, 100, 200, None]
-    accepted = sum(
-        accept(dataset, "bm25", Settings(20, limit), tmp_path / str(limit)) for limit in limits
-    )
-    assert accepted == 31
+    for limit in (1, 2, 3, 4, 6, 9, 14, 26, 100, None):
+        accept(dataset, "bm25", Settings(20, limit), tmp_path / str(limit))
 
 
 @pytest.mark.slow
@@ -138,7 +131,7 @@ def test_samples_of_all_sizes_are_accepted(tmp_path: Path, granularity: str) -> 
 def test_runs_with_failures_and_of_texts_are_accepted(
     tmp_path: Path, sample: Dataset, system: type[BM25]
 ) -> None:
-    for limit in (1, 2, 3, 5, 8, 13, 30, None):
+    for limit in (1, 3, 8, None):
         settings = Settings(10, limit, batch_size=1, seed=3)
         accept(sample, system(), settings, tmp_path / str(limit))
 
@@ -148,7 +141,7 @@ def test_runs_with_failures_and_of_texts_are_accepted(
 def test_scores_of_all_choices_are_accepted(
     tmp_path: Path, sample: Dataset, ties: Ties | None
 ) -> None:
-    for limit in (2, 7, 40):
+    for limit in (2, 40):
         made = run(sample, "bm25", Settings(20, limit), out=tmp_path / str(limit))
         score_run(made, sample, Choices(ks=(2, 7), ties=ties, answers=True))
         assert_accepted(made)
@@ -172,14 +165,14 @@ def test_samples_of_real_data_are_accepted(
     dataset = open_dataset(
         name, granularity=granularity, source=None if source is None else data / source
     )
-    for limit in (1, 2, 3, 5, 8, 11):
+    for limit in (1, 3, 8):
         accept(dataset, "bm25", Settings(20, limit), tmp_path / str(limit))
 
 
 @pytest.mark.slow
 def test_rankings_from_elsewhere_are_accepted(tmp_path: Path, sample: Dataset) -> None:
     documents = sample.documents.column("id").to_pylist()
-    for n in (1, 2, 5, 40):
+    for n in (1, 5, 40):
         rows = [
             f"{query} Q0 {document} 0 {-at // 2} r"
             for i, query in enumerate([*sample.query_ids[:n], "unknown"])

@@ -132,7 +132,7 @@ def test_a_document_that_is_never_found_has_no_lag(lag: Harness) -> None:
 
 
 def test_a_document_that_was_not_written_is_foreign(lag: Harness) -> None:
-    found = lag("Eager", "--writes", 1)
+    found = lag("Eager", "--writes", 1, "--give-up", 0.05)
     assert found["foreign"] > 0
     assert found["status"] == 1
 

@@ -95,6 +95,7 @@ def test_after_a_crash_no_alarm_is_told_twice(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_records_and_what_tells_fail_apart_and_cost_no_recall(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
