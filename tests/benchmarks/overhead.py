@@ -1,19 +1,17 @@
 """Times the harness itself: a run over LoCoMo with a retriever that answers at once.
 
-    python -m tests.benchmarks.overhead [--repeat 5] [--grow 10000,100000,1000000]
+    python -m tests.benchmarks.overhead [--repeat 5]
 
 The retriever notes when it is called and when it returns; all other time of the run is the
 harness's own. What comes before a call of `index` is charged to the haystack's documents, the rest
 of a unit's time to its queries; writing the run's folder stands apart, since it is paid once.
 Second and third lines: a retriever that asks for all texts, and one that reads every record.
-With --grow instead: whole runs over so many queries, each in a new process, with its memory.
 Processor time, since microseconds of wall-clock mean little on a busy machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -24,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.measure import DATA, in_fresh_process, machine, markdown, timed
+from tests.benchmarks.measure import DATA, machine, markdown
 
 BUDGET_QUERY, BUDGET_DOCUMENT = "30 us", "2 us"
 
@@ -110,55 +108,11 @@ def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     }
 
 
-def grow(sizes: list[int]) -> None:
-    """Print time and memory of runs over ever more queries of 1,000 documents."""
-    rows = []
-    for n in sizes:
-        found = in_fresh_process("tests.benchmarks.overhead", "--one", str(n))
-        assert found is not None
-        each = f"{found['cpu'] / n * 1e6:.0f}", f"{found['grown'] * 1e6 / n:.0f}"
-        rows.append([f"{n:,}", f"{found['wall']:.1f}", f"{found['cpu']:.1f}", *each])
-    headers = ["queries", "s", "processor s", "us a query", "bytes a query"]
-    print(markdown(rows, headers))
-
-
-def one_run(n: int) -> dict[str, float]:
-    """Cost of a run over n queries, and by how many MB the process grew."""
-    from harness.datasets.registry import open_dataset
-    from harness.runs.run import run
-    from harness.runs.settings import Settings
-
-    with tempfile.TemporaryDirectory() as scratch:
-        os.environ["HARNESS_HOME"] = scratch
-        source = Path(scratch) / "source"
-        (source / "qrels").mkdir(parents=True)
-        for name, rows in (
-            ("corpus.jsonl", (f'{{"_id":"d{i}","text":"document {i}"}}\n' for i in range(1000))),
-            ("queries.jsonl", (f'{{"_id":"q{i}","text":"question {i}"}}\n' for i in range(n))),
-            ("qrels/test.tsv", (f"q{i}\td{i % 1000}\t1\n" for i in range(n))),
-        ):
-            with open(source / name, "w") as file:
-                file.write("query-id\tcorpus-id\tscore\n" * name.endswith("tsv"))
-                file.writelines(rows)
-        dataset = open_dataset("beir", source=source)
-        before, _ = timed(lambda: None)
-        cost, _ = timed(lambda: run(dataset, AtOnce(), Settings(k=10), out=Path(scratch) / "out"))
-    return {"wall": cost.wall, "cpu": cost.cpu, "grown": cost.peak - before.peak}
-
-
 def main() -> None:
     """Prepare LoCoMo in a temporary cache, measure, print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--grow", metavar="N,N,...")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(one_run(options.one)))
-        return
-    if options.grow:
-        grow([int(n) for n in options.grow.split(",")])
-        return
     started = machine()
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["HARNESS_HOME"] = scratch
