@@ -15,7 +15,7 @@ LINES = {
     "adapters": 6_930,
     "harness/analysis": 7_580,
     "harness/cli": 5_480,
-    "harness/datasets": 4_030,
+    "harness/datasets": 4_035,
     "harness/extensions/answers": 5_940,
     "harness/extensions/cluster": 840,
     "harness/extensions/dense": 1_660,

@@ -224,7 +224,7 @@ class _Runner:
                 continue
             if str(metric) in found.overall:
                 rows = scored.rows(block)
-                at = {query: i for i, query in enumerate(dataset.query_ids)}
+                at = dataset.query_rows
                 values = np.full(dataset.n_queries, np.nan)
                 values[[at[query] for query in rows.queries]] = rows.values(str(metric))
                 return folder, values

@@ -286,6 +286,11 @@ class Dataset:
         return ids
 
     @cached_property
+    def query_rows(self) -> dict[str, int]:
+        """Row of each query, by its id."""
+        return {id_: row for row, id_ in enumerate(self.query_ids)}
+
+    @cached_property
     def query_haystack(self) -> Int32:
         """Haystack index of each query."""
         return np.asarray(self.query_table["haystack"].to_numpy(), np.int32)

@@ -74,7 +74,7 @@ class Material:
         judged = {rule: QrelsIndex(qrels) for rule, qrels in rules.items()}
         ranks: dict[tuple[str, Ties], list[Ranks]] = {rule: [] for rule in rules}
         top, found = np.full(dataset.n_queries, np.nan), []
-        row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+        row_of = dataset.query_rows
         # Each part looks its documents up among all of the dataset.
         for part in rankings_by_part(files.rankings, max(_PART, len(dataset.documents))):
             rankings = best_first(part)
@@ -122,11 +122,6 @@ class Material:
         return {name: mask for name, mask in named.items() if not name.startswith("category:")}
 
     @cached_property
-    def row_of(self) -> dict[str, int]:
-        """Row of the query table by id."""
-        return {name: row for row, name in enumerate(self.dataset.query_ids)}
-
-    @cached_property
     def costs(self) -> npt.NDArray[np.integer[Any]]:
         """Tokens of each row of `resolved` in a prompt."""
         given, counts = self.answered.tokens, TokenCounts(self.dataset)
@@ -143,7 +138,7 @@ class Material:
         seconds = np.full(self.dataset.n_queries, np.nan)
         table = RunFolder(self.run.folder).queries
         if table is not None:
-            at = [self.row_of[name] for name in table["query"].to_pylist()]
+            at = [self.dataset.query_rows[name] for name in table["query"].to_pylist()]
             seconds[at] = table["seconds"].to_numpy(zero_copy_only=False).astype(float)
         return seconds
 
@@ -151,7 +146,7 @@ class Material:
         """Returns a metric of scores.parquet, shape (queries,); NaN if it was not scored."""
         rows = self.run.rows(block)
         values = np.full(self.dataset.n_queries, np.nan)
-        values[[self.row_of[name] for name in rows.queries]] = rows.values(metric)
+        values[[self.dataset.query_rows[name] for name in rows.queries]] = rows.values(metric)
         return values
 
     def scored(self, block: Block) -> Flags:

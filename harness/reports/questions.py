@@ -193,14 +193,16 @@ def _errors(material: Material, place: dict[int, int], texts: Texts) -> dict[str
         return {}
     records = [orjson.loads(line) for line in read_lines(path) if line]
     return {
-        str(place[material.row_of[record["query"]]]): texts.number(record["error"][-600:])
+        str(place[material.dataset.query_rows[record["query"]]]): texts.number(
+            record["error"][-600:]
+        )
         for record in records
     }
 
 
 def _values(materials: Sequence[Material], asked: Rows) -> list[QueryValues]:
     """Returns for each protocol the values of every query in every run, or why it has none."""
-    place = {name: at for at, name in enumerate(materials[0].dataset.query_ids)}
+    place = materials[0].dataset.query_rows
     of_row = np.full(len(place), -1)
     of_row[asked] = np.arange(len(asked))
     found = []

@@ -78,7 +78,7 @@ def _top_scores(dataset: Dataset, rankings: Rankings) -> Values:
     top = np.full(dataset.n_queries, np.nan)
     if rankings.score is None:
         return top
-    known = {name: i for i, name in enumerate(dataset.query_ids)}
+    known = dataset.query_rows
     starts = rankings.starts
     for i, name in enumerate(rankings.query_ids):
         at = known.get(name)

@@ -56,7 +56,7 @@ def canonicalize(rankings: Rankings, dataset: Dataset) -> tuple[Rankings, int]:
 
 def resolve(rankings: Rankings, dataset: Dataset) -> Resolved:
     """Resolves all returned documents to rows of the dataset."""
-    known = {name: i for i, name in enumerate(dataset.query_ids)}
+    known = dataset.query_rows
     query_of = np.array([known.get(name, -1) for name in rankings.query_ids], np.int64)
     starts = rankings.starts
     rank = np.arange(1, len(rankings) + 1, dtype=np.int32)

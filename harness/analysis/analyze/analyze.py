@@ -182,7 +182,7 @@ class ScoredAt:
         self.scores = self.score(dataset)
         table = self.scores.per_query
         table = table.filter(np.array(table["level"]) == dataset.manifest.granularity)
-        row = {name: at for at, name in enumerate(dataset.query_ids)}
+        row = dataset.query_rows
         recall = np.full(dataset.n_queries, np.nan)
         at = [row[name] for name in table["query"].to_pylist()]
         recall[at] = table[f"recall@{k}"].to_numpy(zero_copy_only=False)

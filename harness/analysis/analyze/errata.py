@@ -66,7 +66,7 @@ def read_errata(path: Path, dataset: Dataset) -> Errata:
         read = _from_audit(records, dataset, path)
     else:
         read = [_erratum(record, f"{path}, entry {n}") for n, record in enumerate(records, 1)]
-    query_of = {name: row for row, name in enumerate(dataset.query_ids)}
+    query_of = dataset.query_rows
     places: dict[int, dict[str, int]] = {}
     found = Errata(path.name, digest(path), {}, {})
     for number, one in enumerate(read, 1):

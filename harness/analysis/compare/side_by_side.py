@@ -119,7 +119,7 @@ def side_by_side(
     """
     wanted = [one.query for one in queries]
     found = [_rankings(folder, set(wanted)) for folder in folders]
-    place = {name: i for i, name in enumerate(dataset.query_ids)}
+    place = dataset.query_rows
     judged = dataset.qrels()
     result = []
     for one in queries:

@@ -73,7 +73,7 @@ def start_with_answers(
     # The questions of a smaller sample come first.
     order = np.random.default_rng(number).permutation(len(ids)).tolist()
     drawn = [ids[at] for at in order[: max(wanted, len(old.queries))]]
-    row = {name: at for at, name in enumerate(dataset.query_ids)}
+    row = dataset.query_rows
     asked = [dataset.query(row[name]) for name in drawn]
     documents = {
         _id(text): LabelDocument(id=_id(text), text=text.strip() or _EMPTY)

@@ -80,7 +80,7 @@ def _with_unique_ids(
     if has_unique_ids(dataset):
         yield from blocks
         return
-    names, row_of = pa.array(unique_ids(dataset)), {q: i for i, q in enumerate(dataset.query_ids)}
+    names, row_of = pa.array(unique_ids(dataset)), dataset.query_rows
     for block in blocks:
         rows_of_queries = [row_of.get(name, -1) for name in block.query_ids.to_pylist()]
         query = np.array(rows_of_queries, np.int32)[block.query]

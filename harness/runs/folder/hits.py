@@ -101,7 +101,7 @@ def write_hit_rankings(
     system: str,
 ) -> None:
     """Writes the rankings of resolved hits; a query without a hit gets an empty ranking."""
-    row = {name: i for i, name in enumerate(dataset.query_ids)}
+    row = dataset.query_rows
     nothing = np.zeros(0, np.int32)
     all_ = [ranked.get(row[q], RowRanking(row[q], nothing, np.zeros(0))) for q in queries]
     write_rankings(as_rankings(dataset, all_), folder, system)

@@ -173,7 +173,7 @@ def _with_own_ids(rankings: Rankings, dataset: Dataset) -> Rankings:
     """Replaces the ids `haystack/id` of exported datasets by the dataset's ids."""
     if has_unique_ids(dataset) or not pc.any(pc.match_substring(rankings.document, "/")).as_py():
         return rankings
-    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+    row_of = dataset.query_rows
     query = np.array([row_of.get(name, -1) for name in rankings.query_ids], np.int32)
     query = query[rankings.query]
     named = pc.index_in(rankings.document, pa.array(unique_ids(dataset)))
@@ -233,7 +233,7 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
     """Reads hits. Raises UsageError with file and line number for an invalid line."""
     import orjson
 
-    known = {name: row for row, name in enumerate(dataset.query_ids)}
+    known = dataset.query_rows
     places: dict[int, dict[str, int]] = {}
     file, shapes = HitsFile([], {}, {}), Shapes(HITS)
     for number, line in enumerate(read_lines(path), 1):

@@ -307,7 +307,7 @@ class _Questions:
     """Finds the questions of a dataset by what records contain of them."""
 
     def __init__(self, dataset: Dataset, answers: Sequence[PublishedRanking]) -> None:
-        self._by_id = {id_: row for row, id_ in enumerate(dataset.query_ids)}
+        self._by_id = dataset.query_rows
         bases = dataset.haystack_bases
         self._haystacks = list(dict.fromkeys(bases))
         self._of: dict[str, list[int]] = {name: [] for name in self._haystacks}

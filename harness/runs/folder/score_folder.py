@@ -188,7 +188,7 @@ def query_status(run: RunFolder, dataset: Dataset) -> QueryStatus:
         raise UsageError(
             f"{run.path}: has {len(table)} queries of {expected} that it was to ask; {RUN_AGAIN}"
         )
-    known = {name: i for i, name in enumerate(dataset.query_ids)}
+    known = dataset.query_rows
     at = np.array([known[name] for name in table["query"].to_pylist()], np.int64)
     asked, failed, abstained = (np.zeros(n, bool) for _ in range(3))
     confidence = np.full(n, np.nan)

@@ -186,7 +186,7 @@ def write_hits(dataset: Dataset, hits: Sequence[TextHit], path: Path) -> None:
 
 def read_hits(dataset: Dataset, path: Path) -> list[TextHit]:
     """Reads the hits that `write_hits` wrote."""
-    query_of = {name: i for i, name in enumerate(dataset.query_ids)}
+    query_of = dataset.query_rows
     records = read_parquet(path).to_pylist()
     places: dict[int, dict[str, int]] = {}
 

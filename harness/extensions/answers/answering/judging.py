@@ -62,7 +62,7 @@ def judge_answers(
     if repeat < 1:
         raise UsageError(f"--repeat must be 1 or more, not {repeat}")
     table = folder.table
-    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+    row_of = dataset.query_rows
     judgeable = _judgeable(dataset)
     answers = [
         (query, number, text)

@@ -76,7 +76,7 @@ class EvidenceCoverage:
 
 def question_rows(dataset: Dataset, answers: pa.Table) -> Ints:
     """Returns the row of each answer's question in the dataset."""
-    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+    row_of = dataset.query_rows
     return np.array([row_of[name] for name in answers["query"].to_pylist()], np.int64)
 
 
