@@ -68,6 +68,12 @@ def can_serve(thing: Any) -> bool:
     return takes_in and callable(getattr(thing, "search", None))
 
 
+def reset(retriever: Any, corpus: Corpus) -> None:
+    """Resets a streaming retriever; one that takes it receives the namespace of the corpus."""
+    named = "namespace" in inspect.signature(retriever.reset).parameters
+    await_result(retriever.reset(corpus.namespace) if named else retriever.reset())
+
+
 def stream_corpus(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
     """Adds the sessions of a corpus in time order and waits until the retriever is ready.
 
@@ -75,8 +81,7 @@ def stream_corpus(retriever: Any, corpus: Corpus, before: Corpus | None = None) 
     the retriever is reset. Raises as `index` does.
     """
     if before is None:
-        named = "namespace" in inspect.signature(retriever.reset).parameters
-        await_result(retriever.reset(corpus.namespace) if named else retriever.reset())
+        reset(retriever, corpus)
     clock = current()
     sessions = corpus.sessions()[:] if corpus.changes else []
     document_of = {document.id: document for session in sessions for document in session}

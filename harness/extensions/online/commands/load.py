@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from time import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from harness.cli.options import number
 from harness.cli.output import emit
@@ -20,6 +20,7 @@ from harness.extensions.online.load.session import (
     ResultFile,
     add_system,
     at_least,
+    endless_usage,
     is_concurrent,
     request_of,
 )
@@ -116,8 +117,6 @@ class LoadMeasurement:
         import numpy as np
 
         from harness.extensions.online.load.measure import busiest_haystack
-        from harness.runs.results import WorkItem
-        from harness.runs.usage import Budget, RunUsage
 
         self._request, self._clients, self._options = request, clients, options
         self._dataset = request.dataset
@@ -129,12 +128,7 @@ class LoadMeasurement:
         self._index_bytes: int | None = None
         self._memory: list[int | None] = []
         self._counts: list[dict[str, float]] = []
-        settings = request.settings
-        # The number of queries is unknown, so the budget never regards them as finished.
-        endless = WorkItem(0, self._haystack, cast("list[int]", range(1 << 62)))
-        self._usage = RunUsage(
-            Budget(settings.max_usd), settings.prices, [], [endless], (1, max(clients)), 0
-        )
+        self._usage = endless_usage(request.settings, self._haystack, max(clients))
 
     @property
     def recall_k(self) -> int:

@@ -113,5 +113,6 @@ class LagOutput(Output, tag="harness.lag/1"):
     write: LagPercentiles | None
     lags: list[float | None]
     first_error: str | None = None
+    usage: Usage | None = None
     stopped: str | None = None
     file: str = ""

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.cli.options import (
     add_options,
@@ -29,6 +29,7 @@ from harness.runs.settings import Settings
 
 if TYPE_CHECKING:
     from harness.runs.request import RunRequest
+    from harness.runs.usage import RunUsage
 
 
 def add_system(parser: argparse.ArgumentParser, folder: str, *settings: str) -> None:
@@ -68,6 +69,16 @@ def request_of(options: argparse.Namespace) -> RunRequest:
     dataset = open_dataset(options.dataset, **view_arguments(options))
     with preserve_process_state():
         return RunRequest.create(dataset, spec, settings, Path(options.out))
+
+
+def endless_usage(settings: Settings, haystack: int, clients: int) -> RunUsage:
+    """Returns the sum of costs of a measurement whose number of searches is not known before."""
+    from harness.runs.results import WorkItem
+    from harness.runs.usage import Budget, RunUsage
+
+    # Its queries are never finished, so the limit holds until the end.
+    item = WorkItem(0, haystack, cast("list[int]", range(1 << 62)))
+    return RunUsage(Budget(settings.max_usd), settings.prices, [], [item], (1, clients), 0)
 
 
 def is_concurrent(request: RunRequest) -> bool:

@@ -6,28 +6,39 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from random import Random
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from harness.errors import CallTimeoutError, HarnessError, RunError
 from harness.extensions.online.load.records import LagPercentiles
 from harness.io.plugins import FAILURES
 from harness.retrievers import calls
 from harness.retrievers.contract import Question
 from harness.retrievers.outputs import hits_in_order, in_order, ranked_result, scores_of
 from harness.runs.blinding import BlindedCorpus
+from harness.runs.timeouts import CallThread
+from harness.runs.usage import BudgetExceededError
 from harness.runs.worker_state import trace
 from harness.schema import Document
+
+T = TypeVar("T")
+
+
+class LagLimitError(RunError):
+    """Raised when the calls or the seconds of a measurement are used up."""
 
 
 @dataclass(frozen=True)
 class LagPlan:
     """Limits and rates. `give_up`: seconds after a write within which its document must be found.
 
-    `concurrent`: the retriever may be searched while it adds documents.
+    `concurrent`: the retriever may be searched while it adds documents. `seconds` and `max_calls`
+    are limits of the whole measurement; a call that hangs is abandoned when the time is up.
     """
 
     writes: int
@@ -35,6 +46,8 @@ class LagPlan:
     polls_per_second: float
     give_up: float
     concurrent: bool
+    seconds: float
+    max_calls: int
     seed: int = 0
 
 
@@ -53,7 +66,10 @@ class LagResult:
     dropped: int = 0
     lost: int = 0
     first_error: str | None = None
-    interrupted: bool = False
+    stuck: bool = False
+    """Whether a call has not returned: the retriever cannot be used any more."""
+    error: HarnessError | KeyboardInterrupt | None = None
+    """What ended the measurement early: a limit, the budget or Ctrl-C."""
 
 
 class LagMeasurement:
@@ -63,8 +79,19 @@ class LagMeasurement:
     haystack has. It is found if it is among the first k results, or if the text of one contains it.
     """
 
-    def __init__(self, retriever: Any, blinded: BlindedCorpus, plan: LagPlan) -> None:
+    def __init__(
+        self,
+        retriever: Any,
+        blinded: BlindedCorpus,
+        plan: LagPlan,
+        thread: CallThread,
+        settle: Callable[[], None],
+    ) -> None:
+        """`thread` makes the calls; `settle` is called after each, and may raise a HarnessError,
+        which ends the measurement."""
         self._retriever, self._blinded, self._plan = retriever, blinded, plan
+        self._thread, self._settle = thread, settle
+        self._calls = 0
         self._corpus = blinded.corpus
         self._adds = calls.is_streaming(retriever)
         self.result = LagResult("add" if self._adds else "index")
@@ -74,10 +101,11 @@ class LagMeasurement:
         self._handles = self._corpus.handles
 
     def run(self) -> LagResult:
-        """Measures all writes, then searches for every document again; Ctrl-C ends it."""
+        """Measures all writes, then searches for every document again, within the limits."""
+        self._end = perf_counter() + self._plan.seconds
         try:
             if self._adds:
-                calls.await_result(self._retriever.reset())
+                self._call("reset", lambda: calls.reset(self._retriever, self._corpus))
             copies = Counter(self._corpus.contents)
             for documents, write in self._writes():
                 self._written |= {document.id for document in documents}
@@ -86,9 +114,31 @@ class LagMeasurement:
                 self._measure(probe, write)
                 self.result.documents += len(documents)
             self.result.lost = sum(not self._finds(document) for document in self._found)
-        except KeyboardInterrupt:
-            self.result.interrupted = True
+        except (HarnessError, KeyboardInterrupt) as error:
+            self.result.error = error
         return self.result
+
+    def _call(self, name: str, work: Callable[[], T]) -> T:
+        """Makes a call of the retriever. Raises LagLimitError at a limit."""
+        self._count_call()
+        try:
+            return self._thread(work, self._end - perf_counter())
+        except CallTimeoutError:
+            raise self._hanging(name) from None
+
+    def _count_call(self) -> None:
+        """Counts a call that is about to be made. Raises LagLimitError if none may be made."""
+        plan = self._plan
+        if self._calls >= plan.max_calls:
+            raise LagLimitError(f"--max-calls {plan.max_calls}: all calls were made")
+        if perf_counter() >= self._end:
+            raise LagLimitError(f"--seconds {plan.seconds:g}: the time is up")
+        self._calls += 1
+
+    def _hanging(self, name: str) -> LagLimitError:
+        self.result.stuck = True
+        limit = f"--seconds {self._plan.seconds:g}"
+        return LagLimitError(f"{limit}: a call of {name} had not returned when the time was up")
 
     def _writes(self) -> list[tuple[list[Document], Callable[[], object]]]:
         """Returns the documents of each write and its call.
@@ -114,10 +164,12 @@ class LagMeasurement:
     def _measure(self, probe: Document | None, write: Callable[[], object]) -> None:
         """Writes, and polls until the document is found or the time is up."""
         writing, began = _Write(write), perf_counter()
+        name = "add" if self._adds else "index"
         if self._adds and self._plan.concurrent:
+            self._count_call()
             threading.Thread(target=writing, name="harness-write", daemon=True).start()
         else:
-            writing()
+            self._call(name, writing)
         lag = None
         poll = began
         while probe is not None and writing.error is None and lag is None:
@@ -130,8 +182,9 @@ class LagMeasurement:
             poll = max(poll + 1 / self._plan.polls_per_second, perf_counter())
             if lag is None:
                 sleep(max(0.0, poll - perf_counter()))
-        while not writing.done.wait(1.0):
-            pass
+        if not writing.done.wait(max(0.0, self._end - perf_counter())):
+            raise self._hanging(name)
+        self._settle()
         if writing.error is not None:
             self.result.write_errors += 1
             self.result.first_error = self.result.first_error or writing.error
@@ -144,10 +197,12 @@ class LagMeasurement:
 
     def _finds(self, document: Document) -> bool:
         """Searches for a document by its text; counts errors and foreign documents."""
+        question = Question(document.content, document.timestamp, document.user_id)
+        search = partial(calls.search, self._retriever, [question], self._plan.k)
         self.result.searches += 1
         try:
-            question = Question(document.content, document.timestamp)
-            (given,) = calls.search(self._retriever, [question], self._plan.k)
+            (given,) = self._call("search", search)
+            self._settle()
             result = ranked_result(given, self._retriever)
             if result.hits is None:
                 found = self._known(result.ids, strict=True)
@@ -161,6 +216,8 @@ class LagMeasurement:
                 hits = hits_in_order(result.hits, result.ranked_by)[: self._plan.k]
                 found = [one for hit in hits for one in self._known(hit.sources, strict=False)]
                 texts = [hit.text for hit in hits if not hit.sources]
+        except (LagLimitError, BudgetExceededError):
+            raise
         except FAILURES:
             self.result.search_errors += 1
             self.result.first_error = self.result.first_error or trace()

@@ -66,6 +66,42 @@ class Broken(Words):
             raise ValueError("the store is full")
         super().add(documents)
 
+class HangingAdd(Words):
+    def add(self, documents):
+        super().add(documents)
+        if len(self.pages) > 20:
+            time.sleep(3600)
+
+class HangingAlone(HangingAdd):
+    thread_safe = False
+
+class HangingSearch(Words):
+    def search(self, queries, k):
+        time.sleep(3600)
+
+class Paid(Later):
+    usd = 0.0
+    def add(self, documents):
+        super().add(documents)
+        self.usd += 0.01
+    def report(self):
+        return {{"usd": self.usd}}
+
+class Private(Words):
+    "Shows documents to their user only, in the namespace that it was given."
+    def reset(self, namespace):
+        assert namespace
+        super().reset()
+        self.users = {{}}
+    def add(self, documents):
+        super().add(documents)
+        self.users |= {{document.id: document.user_id for document in documents}}
+    def search(self, queries, k, user_id=None):
+        mine = {{id_: page for id_, page in self.pages.items()
+                if self.users[id_] in (None, user_id)}}
+        return [sorted(((i, len(set(q.text.lower().split()) & p)) for i, p in mine.items()),
+                       key=lambda one: -one[1])[:k] for q in queries]
+
 class Asynchronous(Words):
     thread_safe = False
     async def add(self, documents):
@@ -80,14 +116,14 @@ def lag(harness: Harness, tmp_path: Path) -> Callable[..., Any]:
     """Runs `harness lag` on the sample."""
     (tmp_path / "memories.py").write_text(MEMORIES)
 
-    def measure(retriever: str, *more: object) -> Any:
+    def measure(retriever: str, *more: object, dataset: str = "sample") -> Any:
         given = f"{tmp_path / 'memories.py'}:{retriever}" if retriever[0].isupper() else retriever
         out = ("--out", tmp_path / "out", "--polls", 200)
-        said = harness("lag", "--retriever", given, "--dataset", "sample", *out, *more, "--json")
+        said = harness("lag", "--retriever", given, "--dataset", dataset, *out, *more, "--json")
         (file,) = (tmp_path / "out").iterdir()
         printed = json.loads(said.out)
         assert printed == json.loads(file.read_text()) | {"first_error": printed["first_error"]}
-        return printed | {"status": said.status}
+        return printed | {"status": said.status, "said": said.err}
 
     return measure
 
@@ -173,3 +209,40 @@ def test_a_service_gets_all_documents_so_far(lag: Harness) -> None:
     assert wrong(found) == [0] * 6
     assert sizes == sorted(set(sizes))
     assert sizes[-1] == found["documents"]
+
+
+@pytest.mark.parametrize("memory", ["HangingAdd", "HangingAlone"])
+def test_a_write_that_hangs_is_abandoned_when_the_time_is_up(lag: Harness, memory: str) -> None:
+    found = lag(memory, "--seconds", 0.5)
+    assert found["stopped"] == "--seconds 0.5: a call of add had not returned when the time was up"
+    assert found["stopped"] in found["said"]
+    assert 0 < found["writes"] < 12
+    assert len(found["lags"]) == found["writes"]
+    assert found["status"] == 1
+
+
+def test_a_search_that_hangs_is_abandoned_when_the_time_is_up(lag: Harness) -> None:
+    found = lag("HangingSearch", "--seconds", 0.5)
+    assert "a call of search had not returned" in found["stopped"]
+    assert found["status"] == 1
+
+
+def test_the_number_of_calls_is_limited(lag: Harness) -> None:
+    found = lag("Deaf", "--max-calls", 10)
+    assert found["stopped"] == "--max-calls 10: all calls were made"
+    assert found["searches"] + found["writes"] <= 10
+    assert found["status"] == 1
+
+
+def test_the_cost_is_limited(lag: Harness) -> None:
+    found = lag("Paid", "--max-usd", 0.035)
+    assert found["stopped"].startswith("--max-usd 0.035")
+    assert 0 < found["writes"] <= 3
+    assert found["usage"]["usd"] <= 0.035
+    assert found["status"] == 1
+
+
+def test_a_document_is_searched_for_by_its_user_in_a_namespace(lag: Harness) -> None:
+    found = lag("Private", "--writes", 5, "--give-up", 0.5, dataset="scopes")
+    assert found["write_errors"] == found["never_found"] == 0
+    assert found["status"] == 0
