@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from harness.analysis.verify.inputs import DocumentFacts, Flags, Floats, Inputs
+from harness.analysis.verify.inputs import (
+    DocumentFacts,
+    Flags,
+    Floats,
+    Inputs,
+    QueryQrels,
+    QueryRanking,
+)
+from harness.analysis.verify.leaks import LeakMetric, ScopedQuery, retrieval_metrics
 from harness.analysis.verify.metrics import (
     MetricName,
     Metrics,
@@ -93,28 +101,92 @@ def columns(inputs: Inputs, result: ProtocolResult, scored: Flags) -> dict[str, 
     protocol = PROTOCOLS[result.name]
     results = [one for part in result.slices.values() for one in part.metrics.items()]
     metrics = {name: m for name, _ in results if (m := MetricName.parse(name)) is not None}
+    if result.name == "scope/1":
+        return _of_scopes([name for name, _ in results], inputs, protocol, scored, result.ties)
+    if result.name == "precisionmembench-official/1":
+        known = retrieval_metrics(inputs, inputs.qrels(protocol.qrels), scored)
+        return {
+            name: MetricValues(values, ~np.isnan(values), {}, True)
+            for name, values in known.items()
+        }
     rows = np.flatnonzero(scored).tolist()
     if result.level == SESSIONS:
         metrics = {name: metric for name, metric in metrics.items() if metric.of_sessions}
         by_level = _of_sessions(metrics, inputs, protocol, rows, result.ties)
     else:
-        by_level = _of_documents(metrics, inputs, protocol, rows, result.ties)
+        documents = Rows.of(inputs, protocol, rows)
+        by_level = _of_documents(metrics, documents, protocol, result.ties)
+    return _as_columns(metrics, by_level, rows, len(scored))
+
+
+def _as_columns(
+    metrics: Iterable[str], by_level: Mapping[str, Values], rows: Sequence[int], n: int
+) -> dict[str, MetricValues]:
+    """Returns the values of n queries from those of some rows."""
+    scored = np.zeros(n, bool)
+    scored[rows] = True
     found = {}
     for name in metrics:
         levels: Values = {}
         for level, values in by_level.items():
             if name in values:
-                levels[level] = np.full(len(scored), np.nan)
+                levels[level] = np.full(n, np.nan)
                 levels[level][rows] = values[name]
         found[name] = MetricValues(levels.pop("value"), scored, levels, True)
     return found
 
 
+def _of_scopes(
+    names: Iterable[str], inputs: Inputs, protocol: ProtocolRules, scored: Flags, ties: str
+) -> dict[str, MetricValues]:
+    """Scores leaks of answered queries, and the recall of rankings without leaks."""
+    metrics = {name: metric for name in names if (metric := LeakMetric.parse(name))}
+    answered = np.flatnonzero(scored & (inputs.ranked | inputs.answered)).tolist()
+    scopes = {row: ScopedQuery.of(inputs, row) for row in np.flatnonzero(scored).tolist()}
+    levels: dict[str, Values] = {"value": {}, "random_baseline": {}, "upper_bound": {}}
+    leaks = {name: one for name, one in metrics.items() if one.name != "recall_in_scope"}
+    for name, metric in leaks.items():
+        leak = [scopes[row].leak(metric, inputs.rankings[row].documents) for row in answered]
+        random = [scopes[row].random_leak(metric, inputs.sizes[row]) for row in answered]
+        for level, values in zip(levels, (leak, random, [0.0] * len(leak)), strict=True):
+            levels[level][name] = np.array(values)
+    found = _as_columns(leaks, levels, answered, len(scored))
+    judged = [row for row in scopes if inputs.qrels(protocol.qrels)[row].relevant()]
+    whole = Rows.of(inputs, protocol, judged)
+    seen = [scopes[row] for row in judged]
+    rows = Rows(
+        [one.without(scope.foreign) for one, scope in zip(whole.qrels, seen, strict=True)],
+        [scope.ranking(one) for one, scope in zip(whole.rankings, seen, strict=True)],
+        [size - scope.n_foreign for size, scope in zip(whole.sizes, seen, strict=True)],
+        whole.failed,
+    )
+    recalls = {
+        name: MetricName("recall", 1, one.k) for name, one in metrics.items() if name not in leaks
+    }
+    by_level = _of_documents(recalls, rows, protocol, ties)
+    return found | _as_columns(recalls, by_level, judged, len(scored))
+
+
+class Rows(NamedTuple):
+    """The inputs of metrics for some queries; `sizes` are those of their haystacks."""
+
+    qrels: list[QueryQrels]
+    rankings: list[QueryRanking]
+    sizes: list[int]
+    failed: Flags
+
+    @classmethod
+    def of(cls, inputs: Inputs, protocol: ProtocolRules, rows: Sequence[int]) -> Rows:
+        """Selects the inputs of some queries."""
+        qrels = [inputs.qrels(protocol.qrels)[row] for row in rows]
+        rankings = [inputs.rankings[row] for row in rows]
+        return cls(qrels, rankings, [inputs.sizes[row] for row in rows], inputs.failed[rows])
+
+
 def _of_documents(
-    metrics: Metrics, inputs: Inputs, protocol: ProtocolRules, rows: Sequence[int], ties: str
+    metrics: Metrics, rows: Rows, protocol: ProtocolRules, ties: str
 ) -> dict[str, Values]:
-    qrels = [inputs.qrels(protocol.qrels)[row] for row in rows]
-    rankings = [inputs.rankings[row] for row in rows]
+    qrels, rankings = rows.qrels, rows.rankings
     pairs = zip(rankings, qrels, strict=True)
     orders = [orders_of_ties(*pair, ties) for pair in pairs]
     three = [ranking.order(ties) for ranking in rankings]
@@ -124,12 +196,12 @@ def _of_documents(
         for by_name, part in zip(found.values(), np.split(column, 3), strict=True):
             by_name[name] = part
     found["upper_bound"] = upper_bounds(metrics, qrels)
-    found["random_baseline"] = random_baselines(metrics, qrels, [inputs.sizes[row] for row in rows])
+    found["random_baseline"] = random_baselines(metrics, qrels, rows.sizes)
     for level, values in found.items():
         for name, column in values.items():
             empty = np.full(len(column), protocol.empty.get(metrics[name].name, 0.0))
             if level not in ("upper_bound", "random_baseline"):
-                empty[inputs.failed[rows]] = 0
+                empty[rows.failed] = 0
             values[name] = np.where(np.isnan(column), empty, column)
     return found
 

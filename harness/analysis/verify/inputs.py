@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -71,6 +72,15 @@ class QueryQrels:
         n_pieces = len({line.evidence for line in lines})
         self.shares_evidence = min(n_pieces, len(self.grades)) < len(lines)
 
+    def without(self, documents: Collection[str]) -> QueryQrels:
+        """Returns the qrels where some documents cannot be in a ranking."""
+        return QueryQrels(
+            [
+                one._replace(present=one.present and one.document not in documents)
+                for one in self._lines
+            ]
+        )
+
     def relevant(self, rel: int = 1) -> list[str]:
         """Returns the documents of a grade or more."""
         return [document for document, grade in self.grades.items() if grade >= rel]
@@ -89,6 +99,7 @@ class DocumentFacts(NamedTuple):
 
     session: str | None
     timestamp: int | None
+    user: str | None = None
 
 
 class Inputs:
@@ -125,6 +136,7 @@ class Inputs:
         self.skipped = skip_missing & ~(self.ranked | self.answered | self.failed)
         self.counted = self.asked & self.measurable & ~self.skipped
         self._qrels: dict[str, list[QueryQrels]] = {}
+        self._users: dict[int, Counter[str | None]] = {}
 
     def _read_outcomes(self, folder: Path) -> None:
         """Reads hits.parquet and queries.parquet; without the latter all queries were asked."""
@@ -177,6 +189,18 @@ class Inputs:
         """Returns the returned and judged documents in the haystack of a query, by id."""
         return self._documents[int(self.dataset.query_haystack[query])]
 
+    def users(self, haystack: int) -> Counter[str | None]:
+        """Returns the number of documents of each user in a haystack."""
+        if haystack not in self._users:
+            self._users[haystack] = Counter(self._users_of(self.dataset.haystack_rows(haystack)))
+        return self._users[haystack]
+
+    def _users_of(self, rows: npt.NDArray[np.int32]) -> list[str | None]:
+        if self.dataset.scopes is None:
+            return [None] * len(rows)
+        found: list[str | None] = self.dataset.documents.column("user_id", rows).to_pylist()
+        return found
+
     @cached_property
     def _documents(self) -> dict[int, dict[str, DocumentFacts]]:
         dataset = self.dataset
@@ -191,7 +215,8 @@ class Inputs:
             at = np.flatnonzero(pc.is_in(dataset.documents.column("id", rows), named).to_numpy())
             there, sessions = (dataset.documents.column(c, rows[at]) for c in ("id", "session"))
             stamps = dataset.haystack_timestamps(haystack).take(pa.array(at))
-            values = map(DocumentFacts, sessions.to_pylist(), stamps.to_pylist())
+            users = self._users_of(rows[at])
+            values = map(DocumentFacts, sessions.to_pylist(), stamps.to_pylist(), users)
             found[haystack] = dict(zip(there.to_pylist(), values, strict=True))
         return found
 
