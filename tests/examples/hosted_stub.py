@@ -160,12 +160,16 @@ def _zep_user(stub: HostedStub, body: Json) -> tuple[int, Any]:
 def _zep_add(stub: HostedStub, body: Json) -> tuple[int, Any]:
     if body["user_id"] not in stub.spaces:
         return 400, {"message": "no such user"}
+    if not 0 < len(body["data"]) <= 10_000:
+        return 400, {"message": "data must have 1 to 10000 characters"}
     item = stub.add(body["user_id"], body["data"].split("\n"), {}, body.get("created_at"))
     return 202, {"uuid": item.id, "content": body["data"], "processed": False}
 
 
 def _zep_search(stub: HostedStub, body: Json) -> tuple[int, Any]:
     assert (body["scope"], body["limit"] <= 50) == ("edges", True)
+    if len(body["query"]) > 400:
+        return 400, {"message": "query is longer than 400 characters"}
     found = stub.spaces[body["user_id"]].best(body["query"], body["limit"])
     edges = [{"uuid": "e", "fact": fact, "episodes": [item.id]} for fact, item, _ in found]
     return 200, {"edges": edges, "nodes": None}

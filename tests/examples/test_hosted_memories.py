@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ TOKENS = {
 }
 HAYSTACKS, QUERIES = 3, 12
 
+LONG = 25_000
 TOPICS = ["garden", "violin", "ferry", "dentist", "marathon", "kitchen", "goats", "chess"]
 
 
@@ -213,3 +214,41 @@ def test_facts_of_a_session_are_found_in_its_turns_by_their_text(
     assert set(about.hits.by_method) <= {"exact", "normalised"}
     same = sum(ranked(folder)[query] == documents for query, documents in expected.items())
     assert same >= 0.9 * QUERIES
+
+
+@pytest.mark.parametrize("batch", ["turn", "session"])
+def test_zep_gets_long_sessions_in_parts_and_the_end_of_a_long_question(
+    stub: HostedStub, tmp_path: Path, batch: str
+) -> None:
+    texts = ["We fed the goats", "violin " * (LONG // 7), "We planted " * 900, "The ferry sank"]
+    same = {"haystack": "h", "session": "s"}
+    turns = [
+        {"id": f"t{i}", "text": text, "timestamp": f"2025-01-01T10:0{i}:00", **same}
+        for i, text in enumerate(texts)
+    ]
+    query = {"id": "q", "text": "And so on. " * 100 + "What about the ferry?", "haystack": "h"}
+    for name, records in (
+        ("documents", turns),
+        ("queries", [query]),
+        ("qrels", [{"query": "q", "document": "t3"}]),
+    ):
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    long = open_dataset("labelled", source=tmp_path)
+    folder = ran(long, client("zep", stub, batch=batch), tmp_path / "results")
+    assert record(folder).queries.failed == 0
+    assert ranked(folder)["q"][0] == "t3"
+    sent = [body["data"] for method, path, body in stub.log if (method, path) == ("POST", "/graph")]
+    assert max(map(len, sent)) <= 10_000
+    assert len(sent) == {"turn": 1 + 3 + 1 + 1, "session": 5}[batch]
+    assert "".join(sent).replace("\n", "") == "".join(texts)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_passes_the_check_of_a_retriever(
+    name: str, stub: HostedStub, harness: Callable[..., Any]
+) -> None:
+    spec = client(name, stub)
+    params = [f"--param={key}={value}" for key, value in spec.params.items()]
+    told = harness("check", spec.name, *params)
+    assert told.status == 0, told
