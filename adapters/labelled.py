@@ -309,31 +309,36 @@ def _write_qrels(
                 f"neither the document {first.document!r} nor any other judged document is in the "
                 "documents; are the ids the same?",
             )
+    rows = {id_: _first_rows(at) for id_, at in places.items()}
     for (query, name), of_query in key.qrels.items():
         haystack = haystacks[query]
         for one in of_query.values():
-            fitting = [
-                place.row
-                for place in places.get(one.document, ())
-                if haystack is None or haystack in (place.haystacks or ())
-            ]
-            if not fitting and one.document in places and not one.missing:
+            row = rows.get(one.document, {}).get(haystack)
+            if row is None and one.document in places and not one.missing:
                 raise one.file.error(
                     one.line,
                     f"the document {one.document!r} is not in the haystack {haystack!r}; add it, "
                     "or remove this line",
                 )
-            if not fitting and not one.missing:
+            if row is None and not one.missing:
                 out.repair(NOT_HELD, f"{query} {one.document}")
-            row = fitting[0] if fitting else -1
             out.qrel(
                 query,
-                row,
+                -1 if row is None else row,
                 one.grade,
                 evidence_id=one.evidence_id,
                 document_id=one.document,
                 qrels_set=name,
             )
+
+
+def _first_rows(places: Iterable[_Place]) -> dict[str | None, int]:
+    """Returns the first row of a document id in each haystack; of None, in all of them."""
+    rows: dict[str | None, int] = {}
+    for place in places:
+        for name in (None, *(place.haystacks or ())):
+            rows.setdefault(name, place.row)
+    return rows
 
 
 def _write_changes(path: Path, unread: set[str], out: DatasetWriter, *, of_all: bool) -> None:

@@ -8,7 +8,7 @@ WORK/figures.jsonl. A way ends at the first size that takes more than `--seconds
 would take longer. What is measured:
 
 * queries: `run` over BEIR files of 1,000 documents, with a retriever that answers at once;
-* haystacks: the same over labelled data, with 10 documents and one query in each;
+* haystacks: labelled data, with 10 documents and one query in each, prepared and run over;
 * run file: TREC run files of 10 documents a query, scored by nine metrics, beside pytrec_eval,
   ranx and ir_measures;
 * documents: labelled documents of 200 characters prepared from CSV and from JSONL, beside the
@@ -62,7 +62,7 @@ def of_queries(folder: Path, n: int) -> Callable[[], Any]:
 
 
 def of_haystacks(folder: Path, n: int) -> Callable[[], Any]:
-    """A run over `n` haystacks of 10 documents and one query."""
+    """The preparation of `n` haystacks of 10 documents and one query, and a run over them."""
     from harness.datasets.registry import open_dataset
 
     document = '{{"id":"d{1}","haystack":"h{0}","text":"{1}"}}\n'
@@ -72,7 +72,7 @@ def of_haystacks(folder: Path, n: int) -> Callable[[], Any]:
     write_rows(folder / "queries.jsonl", (query.format(i) for i in range(n)))
     qrel = '{{"query":"q{0}","document":"d3"}}\n'
     write_rows(folder / "qrels.jsonl", (qrel.format(i) for i in range(n)))
-    return _run(open_dataset("labelled", source=folder), folder)
+    return lambda: _run(open_dataset("labelled", source=folder), folder)()
 
 
 def _run(dataset: Any, folder: Path) -> Callable[[], Any]:
@@ -194,7 +194,7 @@ def measure_one(what: str, way: str, n: int) -> dict[str, float]:
         os.environ["HARNESS_HOME"] = str(Path(scratch) / "home")
         work = WAYS[what, way][0](Path(scratch) / "data", n)
         cost, _ = timed(work)
-    return {**vars(cost), "grown": 0}
+    return vars(cost)
 
 
 def slope(points: list[tuple[int, float]]) -> float:
@@ -275,7 +275,7 @@ def main() -> None:
             with open(options.work / "figures.jsonl", "a") as file:
                 file.write(json.dumps({"what": what, "way": way, "n": n, **found}) + "\n")
             print(
-                f"{what}, {way}, {n:,}: {Cost(found['wall'], found['cpu'], found['grown'])}",
+                f"{what}, {way}, {n:,}: {Cost(**found)}",
                 flush=True,
             )
             if found["cpu"] > options.seconds:
