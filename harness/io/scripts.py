@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from unicodedata import category, name, normalize
 
@@ -30,6 +30,7 @@ SCRIPTS = {
 _PAIRED = "".join(SCRIPTS.values())
 PAIRED = re.compile(f"[{_PAIRED}]")
 """Matches a character of a script that is split into pairs."""
+_UNSPACED = re.compile(f"[{''.join(SCRIPTS[script] for script in SCRIPTS if script != 'Hangul')}]")
 
 # Vowel signs and points, which \w lacks, and all characters of scripts that have them.
 _SIGNS = "".join(
@@ -55,6 +56,15 @@ def terms(text: str, shortest: int = 1) -> list[str]:
             run = normalize("NFC", run)
             found += map("".join, pairwise(run)) if len(run) > 1 else [run]
     return found
+
+
+def is_unspaced(texts: Sequence[str]) -> bool:
+    """Tests whether a quarter of the characters of some texts are of scripts without spaces.
+
+    Texts in such a script also contain numbers, addresses and names in Latin letters.
+    """
+    found = sum(len(_UNSPACED.findall(text)) for text in texts if not text.isascii())
+    return 4 * found >= sum(map(len, texts)) > 0
 
 
 def main_script(texts: Iterable[str]) -> str:

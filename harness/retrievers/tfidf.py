@@ -89,6 +89,14 @@ def _words(texts: list[str]) -> pa.ListArray:
     return pa.array([split_words(text, 1) for text in texts], pa.list_(pa.string()))
 
 
+def _is_unspaced(texts: list[str]) -> bool:
+    if all(map(str.isascii, texts)):
+        return False
+    from harness.io.scripts import is_unspaced
+
+    return is_unspaced(texts)
+
+
 TOKENIZERS: dict[str, Callable[[list[str]], pa.ListArray]] = {"split": _split, "words": _words}
 """Functions that split texts into tokens."""
 
@@ -96,8 +104,8 @@ TOKENIZERS: dict[str, Callable[[list[str]], pa.ListArray]] = {"split": _split, "
 class Okapi:
     """rank_bm25's BM25Okapi; a text in many haystacks is tokenised once.
 
-    `tokens`: split (at blanks, as LongMemEval's scripts do), or words, those of bm25 of any length,
-    which scripts without spaces need.
+    `tokens`: split (at blanks, as LongMemEval's scripts do), or words, those of bm25 of any length.
+    A haystack in a script without spaces (a quarter of its characters) always has words.
     """
 
     revision = TERMS
@@ -109,12 +117,18 @@ class Okapi:
         if tokens not in TOKENIZERS:
             raise ValueError(f"tokens must be one of {', '.join(TOKENIZERS)}, not {tokens!r}")
         self._k1, self._b, self._epsilon = k1, b, epsilon
-        self._tokenize = TOKENIZERS[tokens]
+        self._requested = self._tokenize = TOKENIZERS[tokens]
         self._texts: dict[str, pa.Array] = {}  # text -> its tokens
 
     def index(self, corpus: Corpus) -> None:
         """Counts terms. Tokens are Arrow columns, since a haystack has thousands of them."""
-        documents = self._tokens(corpus.contents)
+        texts = corpus.contents
+        tokenize = self._requested
+        if tokenize is _split and _is_unspaced(texts):
+            tokenize = _words
+        if tokenize is not self._tokenize:
+            self._tokenize, self._texts = tokenize, {}
+        documents = self._tokens(texts)
         n = self._n = len(documents)
         tokens = pa.concat_arrays([pa.array([], pa.string()), *documents]).dictionary_encode()
         self._terms = tokens.dictionary

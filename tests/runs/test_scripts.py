@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpora import labelled
+from rank_bm25 import BM25Okapi
+from spoken import Turn, corpus
 
 from harness.errors import UsageError
 from harness.io.scripts import main_script, terms
 from harness.retrievers.bm25.tokenizer import Tokenizer, analysis, split_words
+from harness.retrievers.contract import Question
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.tfidf import Okapi
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
@@ -68,6 +72,7 @@ def test_an_english_text_has_the_same_words_as_by_the_general_rule() -> None:
         RetrieverSpec("bm25"),
         RetrieverSpec("tfidf"),
         RetrieverSpec("bm25-okapi", {"tokens": "words"}),
+        RetrieverSpec("bm25-okapi"),
         RetrieverSpec("hybrid", {"retrievers": "bm25,tfidf"}),
     ],
     ids=lambda spec: spec.name,
@@ -82,6 +87,21 @@ def test_lexical_retrievers_find_documents_in_every_script(
     folder = run(dataset, spec, out=tmp_path)
     assert score_run(folder, dataset)["recall@1"] == 1
     assert "words/2" in str(RunFolder(folder).record.retriever.revision)
+
+
+@pytest.mark.parametrize("script", ["昨", "ว", "我"])
+def test_okapi_splits_at_blanks_except_in_a_haystack_without_spaces(script: str) -> None:
+    """English haystacks have rank_bm25's scores, though one of their texts is Chinese."""
+    texts = [text for text in FOUND if script in text]
+    mixed = [*texts[:1], *["She bought new shoes in London, and sold the old."] * 9]
+    for corpus_, terms_of in ((texts, split_words), (mixed, str.split)):
+        default, expected = Okapi(), BM25Okapi([terms_of(text) for text in corpus_])
+        default.index(corpus(*map(Turn, corpus_)))
+        for question in (FOUND[texts[0]], "She bought shoes, 12"):
+            (found,) = default.search([Question(question)], len(corpus_))
+            scores = np.zeros(len(corpus_))
+            scores[found.ids] = found.scores
+            assert scores == pytest.approx(expected.get_scores(terms_of(question)))
 
 
 def test_a_language_chooses_stemmer_and_stop_words() -> None:
