@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -12,12 +13,15 @@ import numpy as np
 from harness.errors import require_numbers
 from harness.io.packages import require_packages
 from harness.io.progress import progress
+from harness.io.scripts import PAIRED, terms
 from harness.retrievers.bm25.index import BLOCK
+from harness.retrievers.bm25.tokenizer import TERMS
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.index_cache import index_of
 
 _LONGEST = 40
 """Maximum bytes of a term; longer ones are dropped, as in Tantivy's analysers."""
+_RUN = re.compile(f"{PAIRED.pattern}+")
 
 
 class Tantivy:
@@ -26,10 +30,11 @@ class Tantivy:
     An index of more than 65,536 documents is cached on disk (see `harness cache`).
 
     The score of a document is the boosted sum of the BM25 of its fields (boost 0 ignores a field);
-    Tantivy fixes k1 = 1.2 and b = 0.75. Words are runs of letters and digits, in lower case;
-    `stemmer` and `stopwords` are languages that Tantivy supports, or none. The default, stemmer
-    english and stopwords none, equals its analyser `en_stem`. A query is a bag of words without
-    query syntax; documents that share no word with it are not returned.
+    Tantivy fixes k1 = 1.2 and b = 0.75. Words are runs of letters and digits, in lower case, or
+    pairs of characters in scripts without spaces, as in bm25; `stemmer` and `stopwords` are
+    languages that Tantivy supports, or none. The default, stemmer english and stopwords none,
+    equals its analyser `en_stem`. A query is a bag of words without query syntax; documents that
+    share no word with it are not returned.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("tantivy",)
@@ -44,7 +49,7 @@ class Tantivy:
     ) -> None:
         require_packages("retriever 'tantivy'", "tantivy")
         require_numbers(title_boost=title_boost, speaker_boost=speaker_boost)
-        self.revision = f"tantivy {version('tantivy')}"
+        self.revision = f"tantivy {version('tantivy')}, {TERMS}"
         self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
         self._words = _analyser(stemmer, stopwords)
         boosts = {"text": 1.0, "title": float(title_boost), "speaker": float(speaker_boost)}
@@ -87,7 +92,8 @@ class Tantivy:
         with progress(len(corpus), "documents", "index") as bar:
             for block in corpus.blocks(BLOCK):
                 for document in block:
-                    fields = {field: getattr(document, field) or "" for field in self._boosts}
+                    values = {field: getattr(document, field) or "" for field in self._boosts}
+                    fields = {field: with_pairs(value) for field, value in values.items()}
                     writer.add_document(Document(position=position, **fields))
                     position += 1
                 bar.update(len(block))
@@ -103,7 +109,7 @@ class Tantivy:
 
         clauses = [
             (Occur.Should, Query.boost_query(Query.term_query(self._schema, field, word), boost))
-            for word in self._words.analyze(text)
+            for word in self._words.analyze(with_pairs(text))
             for field, boost in self._boosts.items()
         ]
         if not clauses or k < 1:
@@ -111,6 +117,19 @@ class Tantivy:
         hits = self._searcher.search(Query.boolean_query(clauses), k, count=False).hits
         positions = self._searcher.fast_field_values("position", [place for _, place in hits])
         return Result(np.array(positions, np.int64), np.array([score for score, _ in hits], float))
+
+
+def with_pairs(text: str) -> str:
+    """Replaces runs in scripts without spaces by pairs of characters, each as a number.
+
+    Tantivy's tokenizer would keep a run as one word, and end words at some vowel signs.
+    """
+    return text if text.isascii() else _RUN.sub(_numbers, text)
+
+
+def _numbers(run: re.Match[str]) -> str:
+    pairs = ("".join(f"{ord(character):07}" for character in pair) for pair in terms(run[0]))
+    return f" {' '.join(pairs)} "
 
 
 def _opened(folder: Path) -> Any:

@@ -76,6 +76,31 @@ def test_odd_corpora_and_questions_are_answered() -> None:
     ]
 
 
+@pytest.mark.parametrize("stemmer", ["english", "none"])
+def test_scripts_without_spaces_are_found_by_pairs_of_characters(stemmer: str) -> None:
+    texts = [
+        "我喜欢吃苹果",
+        "他昨天去北京旅行",
+        "เมื่อวานฉันซื้อรองเท้าใหม่",
+        "来週の火曜日に歯医者の予約",
+    ]
+    engine = Tantivy(stemmer=stemmer)
+    engine.index(corpus(*map(Turn, texts), Turn("A boat", speaker="北京")))
+    for question, found in {
+        "谁去了北京?": [1, 4],
+        "ซื้อรองเท้าที่ไหน": [2],
+        "歯医者の予約はいつ": [3],
+        "苹果 boats" if stemmer == "english" else "苹果 boat": [0, 4],
+        "香蕉": [],
+    }.items():
+        assert sorted(ask(engine, question).ids) == found
+
+
+def test_texts_in_other_scripts_reach_tantivy_unchanged() -> None:
+    for text in ("Zoë’s café — 42 naïve “quotes” ☕️ x_y Straße", "हिन्दी में", "Привет, мир"):
+        assert tantivy_engine.with_pairs(text) == text
+
+
 def test_a_language_it_does_not_know_is_said() -> None:
     with pytest.raises(UsageError, match="klingon"):
         RetrieverSpec("tantivy", {"stemmer": "klingon"}).build()
