@@ -21,9 +21,11 @@ def find_empty(request: RunRequest, given: Sequence[QueryResult]) -> EmptyHaysta
     """Counts haystacks with documents in which all queries that did not fail returned nothing.
 
     None if there are none. An abstention is an answer. Lexical retrievers return nothing if no
-    document has a term of the query.
+    document has a term of the query, or score all documents 0 (bm25-okapi): that is reported if all
+    scores of the run are 0.
     """
     dataset = request.dataset
+    by_words = TERMS in (request.about.revision or "")
     results: dict[int, list[QueryResult]] = {}
     for one in given:
         haystack = int(dataset.query_haystack[one.query])
@@ -37,6 +39,8 @@ def find_empty(request: RunRequest, given: Sequence[QueryResult]) -> EmptyHaysta
         for haystack, mine in sorted(results.items())
         if mine and dataset.haystack_size(haystack) and not any(map(has_output, mine))
     ]
+    if not empty and by_words and not any(map(_has_score, given)):
+        empty = [haystack for haystack, mine in sorted(results.items()) if mine]
     if not empty:
         return None
     return EmptyHaystacks(
@@ -44,7 +48,7 @@ def find_empty(request: RunRequest, given: Sequence[QueryResult]) -> EmptyHaysta
         total=len(results),
         queries=sum(len(results[haystack]) for haystack in empty),
         examples=[dataset.haystack_bases[haystack] for haystack in empty[:_NAMED]],
-        scripts=_scripts(dataset, results, empty[0]) if request.about.revision == TERMS else None,
+        scripts=_scripts(dataset, results, empty[0]) if by_words else None,
     )
 
 
@@ -56,6 +60,10 @@ def _scripts(
     return main_script(queries), main_script(
         dataset.documents.contents(dataset.haystack_rows(haystack)[:_READ])
     )
+
+
+def _has_score(result: QueryResult) -> bool:
+    return result.scores is None or bool(result.scores.any())
 
 
 def has_output(result: QueryResult) -> bool:

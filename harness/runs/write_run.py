@@ -132,7 +132,7 @@ def run_record(outcome: RunOutcome) -> RunRecord:
     reported = {one.process: one.reported for one in results if one.reported is not None}
     failed, others = int(queries.failed.sum()), queries.others
     empty = None
-    if not queries.size.all():
+    if not queries.size.all() or (queries.scored.any() and not queries.scores.any()):
         from harness.runs.empty_haystacks import find_empty
 
         empty = find_empty(request, queries.objects())

@@ -119,9 +119,10 @@ def test_a_run_without_a_shared_term_names_the_scripts(home: Path, tmp_path: Pat
     documents = [{"id": "d", "text": "My sister studies physics."}]
     queries = [{"id": "q", "text": "น้องสาวเรียนอะไร"}]
     dataset = labelled(tmp_path / "files", documents, queries, {"q": ["d"]})
-    with pytest.warns(UserWarning, match="no query shares a term with a document") as warned:
-        run(dataset, "bm25", out=tmp_path)
-    assert "queries in Thai, documents in Latin" in str(warned[0].message)
+    for retriever in ("bm25", "tfidf", "bm25-okapi"):
+        with pytest.warns(UserWarning, match="no query shares a term with a document") as warned:
+            run(dataset, retriever, out=tmp_path)
+        assert "queries in Thai, documents in Latin" in str(warned[0].message)
     assert main_script(["", "12 ."]) == "None"
 
 
