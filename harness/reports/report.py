@@ -19,7 +19,7 @@ from harness.analysis.compare.render import foot, shown_of
 from harness.analysis.scored_run import Block, ScoredRun
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.records.scores import ProtocolResult
+from harness.records.scores import MetricResult, ProtocolResult
 from harness.reports.curves import by_k, by_tokens, latency, risk
 from harness.reports.html import metric_order, page
 from harness.reports.material import Material, ReportContext, Texts, added_sections
@@ -45,6 +45,7 @@ SHOWN = 10
 """Ranks of each ranking that a page shows by default."""
 
 _ORDER = (*(str(ability) for ability in Ability), "answerable", "all")
+_NONE = MetricResult(value=None, n=0)  # of a slice in which no query has the metric
 _LEADING = {"memory": "recall@10", "trec": "ndcg@10"}
 
 
@@ -194,7 +195,7 @@ def _protocol(
         lead=lead if lead in metrics else _first_at_10(metrics),
         slices=[ReportSlice(name=n, n=found[0].columns[n].n) for n in names],
         results=[
-            {name: {m: one.slices[name].metrics[m] for m in metrics} for name in names}
+            {name: {m: one.slices[name].metrics.get(m, _NONE) for m in metrics} for name in names}
             for one in found
         ],
         pairs=pairs,

@@ -318,6 +318,28 @@ def test_the_first_screen_has_a_verdict_and_the_chart_of_abilities(
         )
 
 
+def test_the_weakest_ability_of_a_leak_rate_is_the_one_with_most_leaks(
+    ran: Ran, tmp_path: Path
+) -> None:
+    page_of_scopes = report(ran(open_dataset("scopes"), "bm25"), out=tmp_path / "report.html")
+    with opened(page_of_scopes) as page:
+        choice(page, "Protocol").select_option("scope/1, turn")
+        choice(page, "Metric").select_option("leak_rate@10")
+        assert page.locator("#verdict").inner_text() == (
+            "bm25 has leak_rate@10 0.666 (95% interval 0.636 to 0.694); lower is better; "
+            "random: 0.667. Weakest: abstention, 0.763."
+        )
+        # No unanswerable query has evidence to find.
+        choice(page, "Metric").select_option("recall_in_scope@10")
+        page.get_by_text("Show as a table").first.click()
+        (row,) = [
+            row
+            for row in page.locator("#abilities-table tr").all()
+            if "abstention" in row.inner_text()
+        ]
+        assert row.inner_text().split() == ["abstention", "60", "–", "–", "–", "–"]
+
+
 def test_two_runs_have_a_verdict_and_a_chart_of_differences(page_of_two: Path) -> None:
     with opened(page_of_two) as page:
         verdict = page.locator("#verdict")

@@ -1,11 +1,12 @@
 // The leaderboard: controls, a table, a comparison next to it, and quality against cost.
 
+import { boundOf } from "../shared/glossary.js";
 import { intervalSaid, many } from "../shared/numbers.js";
 import { el, fetches, find, follow, live, replace, reveal } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
 import { answers } from "./answers.js";
 import { claims } from "./claims.js";
-import { anyLost, anyUsd, boundRow, columnsOf, lowerIsBetter, ofFewer, pick } from "./columns.js";
+import { anyLost, anyUsd, boundRow, columnsOf, ofFewer, pick } from "./columns.js";
 import { comparing } from "./comparing.js";
 import { controls, finds, matches } from "./controls.js";
 import { chosen, data, part, place, renew, view } from "./data.js";
@@ -82,7 +83,7 @@ function show({ at, board: chosenBoard }) {
         },
       foot: [
         boundRow("random", "random_baseline", now, columns),
-        boundRow(lowerIsBetter(metric) ? "best" : "max", "upper_bound", now, columns),
+        boundRow(boundOf(metric), "upper_bound", now, columns),
       ],
     }),
   );

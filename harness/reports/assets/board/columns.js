@@ -1,6 +1,6 @@
 // The columns of the table.
 
-import { meaning } from "../shared/glossary.js";
+import { lowerIsBetter, meaning } from "../shared/glossary.js";
 import {
   answeredOnly,
   count,
@@ -146,9 +146,6 @@ const ofMetrics = ({ metric, shown }) =>
       cell: ({ now: cells }) => plain(cells[name]?.value),
       by: ({ now: cells }) => cells[name]?.value,
     }));
-
-/** Whether a metric counts errors, by its definition. */
-export const lowerIsBetter = (metric) => Boolean(meaning(metric)?.includes("lower is better"));
 
 /** The number of queries of a column; a range where systems differ in it. */
 function overHowMany(rows, of) {

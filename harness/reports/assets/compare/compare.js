@@ -3,6 +3,7 @@
 import { choices } from "../shared/address.js";
 import { COLOURS, chart } from "../shared/charts.js";
 import { differenceChart } from "../shared/differences.js";
+import { lowerIsBetter } from "../shared/glossary.js";
 import {
   count,
   fixed,
@@ -87,7 +88,10 @@ const letter = (at) => el("span", { class: "tag" }, LETTERS[at]);
 /** The best run in a sentence, and the difference of each other run to it as a chart. */
 function best({ metric, slice }) {
   const { means = [], pairs = [] } = data.results[slice][metric] ?? {};
-  const order = [...means.keys()].sort((a, b) => means[b].value - means[a].value);
+  const lower = lowerIsBetter(metric);
+  const order = [...means.keys()].sort((a, b) =>
+    lower ? means[a].value - means[b].value : means[b].value - means[a].value,
+  );
   const [first, ...others] = order;
   const label = (at) => {
     const { name, distinct_params: params } = data.runs[at];
@@ -110,8 +114,8 @@ function best({ metric, slice }) {
     first === undefined
       ? "No question can be scored."
       : worse.length
-        ? `${label(first)} has the highest ${metric}${over}, ${plain(means[first].value)}. Significantly lower: ${names(worse)}.${level.length ? ` No significant difference: ${names(level)}.` : ""}`
-        : `No significant difference overall in ${metric}${over} between the highest run, ${label(first)}, and the others.`;
+        ? `${label(first)} has the ${lower ? "lowest" : "highest"} ${metric}${over}, ${plain(means[first].value)}. Significantly ${lower ? "higher" : "lower"}: ${names(worse)}.${level.length ? ` No significant difference: ${names(level)}.` : ""}`
+        : `No significant difference overall in ${metric}${over} between the best run, ${label(first)}, and the others.`;
   const figure = find("best-figure");
   figure.hidden = !rows.length;
   if (figure.hidden) return;

@@ -2,7 +2,7 @@
 
 import { COLOURS, chart, plot, QUIET } from "../shared/charts.js";
 import { differenceChart } from "../shared/differences.js";
-import { meaning, term } from "../shared/glossary.js";
+import { boundOf, meaning, term } from "../shared/glossary.js";
 import {
   answeredOnly,
   count,
@@ -31,7 +31,7 @@ export function abilities() {
     ". Dashed line: ",
     term("random"),
     ". Solid line: ",
-    term("max"),
+    term(boundOf(metric)),
     el("span", { class: "not-narrow" }, ". In parentheses: ", term("n", "number of questions")),
     several ? ". *\u00a0significant; hollow: not significant." : ".",
   );
@@ -91,7 +91,7 @@ export function abilities() {
           : []),
         { head: "random", number: true, cell: ({ name }) => plain(at(0, name).random_baseline) },
         {
-          head: "max",
+          head: boundOf(metric),
           number: true,
           cell: ({ name }) =>
             (at(0, name).upper_bound_method ? "≤ " : "") + plain(at(0, name).upper_bound),

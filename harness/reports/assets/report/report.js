@@ -1,6 +1,6 @@
 // Draws the report; every number on it is in the data.
 
-import { explained } from "../shared/glossary.js";
+import { boundOf, explained } from "../shared/glossary.js";
 import { count, intervalSaid, many, moment, parameters } from "../shared/numbers.js";
 import { contents, el, facts, find, replace, reveal, select } from "../shared/page.js";
 import { legend } from "../shared/save_chart.js";
@@ -154,7 +154,7 @@ function terms() {
   const changes = ["outdated returned", "outdated above", "forgotten returned", "future returned"];
   return [
     ...families,
-    ...["95% interval", "random", "max", "n"],
+    ...["95% interval", "random", boundOf(view().metric), "n"],
     ...pairs,
     ...["tokens", "exhausted rankings", "p50", "p95", "p99"],
     ...(data.runs.some((run) => run.abstention) ? silence : []),

@@ -1,5 +1,6 @@
 // The result of a report in a sentence, and what it depends on in a second one.
 
+import { lowerIsBetter } from "../shared/glossary.js";
 import { count, many, percent, pInWords, plain, signed, span } from "../shared/numbers.js";
 import { find, replace } from "../shared/page.js";
 import { data, LETTERS, onlySlice, runDot, several, view } from "./data.js";
@@ -45,6 +46,7 @@ function ofOne(block, metric, slice) {
     [
       sentence ? sentence(system, show(value), k) : `${system} has ${metric} ${show(value)}`,
       interval ? ` (95% interval ${range(interval)})` : "",
+      lowerIsBetter(metric) ? "; lower is better" : "",
       random === null ? "." : `; random: ${show(random)}.`,
       weakest ? ` Weakest: ${weakest.name}, ${show(weakest.value)}.` : "",
     ],
@@ -52,7 +54,7 @@ function ofOne(block, metric, slice) {
   ];
 }
 
-/** The ability with the lowest mean; null for fewer than two. */
+/** The ability with the worst mean; null for fewer than two. */
 function weakestOf({ slices, results }, metric) {
   const abilities = slices
     .filter(({ name }) => name !== "all" && name !== "answerable")
@@ -60,7 +62,9 @@ function weakestOf({ slices, results }, metric) {
     .filter(({ value }) => value !== null);
   return abilities.length < 2
     ? null
-    : abilities.reduce((low, one) => (one.value < low.value ? one : low));
+    : abilities.reduce((worst, one) =>
+        one.value < worst.value === !lowerIsBetter(metric) ? one : worst,
+      );
 }
 
 function ofTwo(block, metric, slice) {

@@ -12,6 +12,7 @@ const TERMS = {
   random:
     "expected value of a random ranking of the same documents; a system near it is no better than chance",
   max: "upper bound: the highest value that any ranking can reach; usually 1",
+  best: "the lowest value that any ranking can reach, of a metric that counts errors; usually 0",
   p: "p value: the probability of a difference at least this large if the runs are equal, corrected for the number of tests; * significant (p ≤ 0.05)",
   "B − A": "mean of B minus mean of A over the same questions; above 0, B is higher",
   detectable:
@@ -38,6 +39,12 @@ export function meaning(text) {
   if (metric) return k ? metric.replace(/\bk\b/g, k) : metric;
   return TERMS[name] ?? TERMS[family.toLowerCase()];
 }
+
+/** Whether a metric counts errors, by its definition. */
+export const lowerIsBetter = (metric) => Boolean(meaning(metric)?.includes("lower is better"));
+
+/** The name of the bound of a metric. */
+export const boundOf = (metric) => (lowerIsBetter(metric) ? "best" : "max");
 
 /** A term with a button that shows its definition. */
 export function term(name, text = name) {
