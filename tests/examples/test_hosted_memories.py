@@ -244,6 +244,7 @@ def test_zep_gets_long_sessions_in_parts_and_the_end_of_a_long_question(
     assert "".join(sent).replace("\n", "") == "".join(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_passes_the_check_of_a_retriever(
     name: str, stub: HostedStub, harness: Callable[..., Any]
