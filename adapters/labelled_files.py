@@ -202,7 +202,8 @@ def _settings(role: str, path: Path) -> tuple[Sequence[str], Mapping[str, str]]:
     place = folder / SETTINGS
     if not place.is_file():
         return (), {}
-    found = convert(read_toml(place), _LabelledToml, str(place))
+    example = 'write [ignore] documents = ["nr"], and [rename.documents] nr = "id"'
+    found = convert(read_toml(place), _LabelledToml, str(place), example)
     for table, roles in (("ignore", found.ignore), ("rename", found.rename)):
         for name in roles:
             if name not in FIELDS:
@@ -237,11 +238,12 @@ class _Names:
         try:
             found = self.fields.read(names, self.passed, remedy)
         except MissingFieldError as error:
-            column = next(iter(error.columns), "column")
+            lines = [f'"{column}" = "{to}"' for to, column in error.columns.items()]
             raise self.file.error(
                 number,
-                f"{error}; to use another column, write [rename.{self.role}] and "
-                f'"{column}" = "{error.field}" into {SETTINGS} in the folder',
+                f"{error}; to use other columns, write [rename.{self.role}] and "
+                f"{' and '.join(lines)} into {SETTINGS} in the folder"
+                f"{', each on its own line' if len(lines) > 1 else ''}",
             ) from None
         except FieldError as error:
             raise self.file.error(number, str(error)) from None

@@ -28,7 +28,7 @@ LINES = {
     "harness/records": 1_540,
     "harness/reports": 2_370,
     "harness/retrievers": 5_525,
-    "harness/runfiles": 2_580,
+    "harness/runfiles": 2_590,
     "harness/runs": 6_435,
     "harness/scoring": 6_770,
     "harness/stats": 2_920,

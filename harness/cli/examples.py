@@ -110,7 +110,7 @@ def _near(given: Path, shipped: list[str]) -> str:
     close = get_close_matches(given.stem, names, n=3, cutoff=0.5)
     if close:
         return f"; did you mean {', '.join(names[stem] for stem in close)}?"
-    return f"; shipped are {', '.join(shipped)}"
+    return f"; bundled configs: {', '.join(shipped)}"
 
 
 def table(paths: dict[str, Path], title: str) -> str:

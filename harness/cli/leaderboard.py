@@ -31,7 +31,9 @@ class LeaderboardOutput(Output, tag="harness.leaderboard/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("verb", nargs="?", choices=("add",), help="add a run from another machine")
+    parser.add_argument(
+        "verb", metavar="add", nargs="?", choices=("add",), help="add a run from another machine"
+    )
     parser.add_argument(
         "path", nargs="*", metavar="FOLDER", help="folder of that run, with rankings and run.json"
     )

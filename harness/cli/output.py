@@ -76,5 +76,5 @@ def refuse(options: argparse.Namespace, why: str, *names: str, **defaults: Any) 
     if given:
         said, one = ", ".join(f"--{name.replace('_', '-')}" for name in given), len(given) == 1
         raise UsageError(
-            f"{said} {'is' if one else 'are'} of no use {why}; leave {'it' if one else 'them'} out"
+            f"{said} {'has' if one else 'have'} no effect {why}; remove {'it' if one else 'them'}"
         )

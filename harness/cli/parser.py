@@ -91,7 +91,7 @@ class _Parser(argparse.ArgumentParser):
             options = [name for action in self._actions for name in action.option_strings]
             first = unknown[0].partition("=")[0]
             close = suggest(first, options) if first.startswith("-") else ""
-            self.error(f"unknown: {' '.join(unknown)}{close if 'did' in close else ''}")
+            self.error(f"unexpected: {' '.join(unknown)}{close if 'did' in close else ''}")
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
@@ -101,6 +101,8 @@ class _Parser(argparse.ArgumentParser):
             group = _group_with(wrong[1]) if self.prog == "harness" else ""
             close = f"; did you mean harness {group} {wrong[1]}?" if group else ""
             message = f"unknown command {wrong[1]!r}{close or suggest(wrong[1], known)}"
+        elif wrong and re.fullmatch(r"'[a-z]+'", wrong[2]):
+            message = f"unexpected {wrong[1]!r}; only `{self.prog} {wrong[2][1:-1]}` takes a folder"
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 

@@ -47,7 +47,7 @@ def load_file(path: Path) -> Any:
     """Imports a Python file once per process. Raises UsageError if it is missing or fails."""
     path = path.expanduser().absolute()
     if not path.is_file():
-        raise PluginError(f"{path}: no such plug-in file")
+        raise PluginError(f"{path}: no such Python file")
     name = module_name(path)
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)

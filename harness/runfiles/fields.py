@@ -42,11 +42,11 @@ class FieldError(ValueError):
 
 
 class MissingFieldError(FieldError):
-    """Raised for a missing required field; `columns` are unknown names, the most similar first."""
+    """Raised for missing required fields; `columns` proposes an unknown name for each."""
 
-    def __init__(self, message: str, field: str, columns: Sequence[str]) -> None:
+    def __init__(self, message: str, columns: Mapping[str, str]) -> None:
         super().__init__(message)
-        self.field, self.columns = field, columns
+        self.columns = columns
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,8 @@ class Fields:
                     f"{found[field]!r} and {name!r} both mean {field}; take one out{remedy}"
                 )
         unread = self.unread(given, ignored)
-        for field in self.needed:
-            if field not in found:
-                raise self._missing(field, given, unread)
+        if missing := [field for field in self.needed if field not in found]:
+            raise self._missing(missing, given, unread)
         for name in unread:
             if (near := mistaken(name, self.names.keys() - found)) is not None:
                 raise FieldError(f"unknown field {name!r}; did you mean {near}?{remedy}")
@@ -166,21 +165,32 @@ class Fields:
         return frozenset(map(plain, self.passed))
 
     def _missing(
-        self, field: str, given: Sequence[str], unknown: Sequence[str]
+        self, fields: Sequence[str], given: Sequence[str], unknown: Sequence[str]
     ) -> MissingFieldError:
         from difflib import get_close_matches  # for errors alone
 
-        name, *others = self.names[field]
-        close = get_close_matches(name, unknown, 1, 0.5) or [
-            one for one in unknown if get_close_matches(plain(one), map(plain, others), 1, 0.7)
-        ]
-        advice = f"; did you mean {close[0]!r} for it?" if close else ""
-        also = f" (or {', '.join(others)})" if others else ""
-        said = (
-            f"no field {name!r}{also}; it has {', '.join(given[:_SAID]) or 'none'}"
-            f"{f' and {len(given) - _SAID} more' if len(given) > _SAID else ''}{advice}"
+        close: dict[str, str] = {}
+        for field in fields:
+            name, *others = self.names[field]
+            free = [one for one in unknown if one not in close.values()]
+            near = get_close_matches(name, free, 1, 0.5) or [
+                one for one in free if get_close_matches(plain(one), map(plain, others), 1, 0.7)
+            ]
+            close |= {field: near[0]} if near else {}
+        rest = (one for one in unknown if one not in close.values())
+        columns = {field: close.get(field) or next(rest, "column") for field in fields}
+        absent = ", ".join(_absent(*self.names[field]) for field in fields)
+        advice = "".join(
+            f"; did you mean {column!r} for {'it' if len(fields) == 1 else self.names[field][0]}?"
+            for field, column in close.items()
         )
-        return MissingFieldError(said, field, [*close, *unknown])
+        more = f" and {len(given) - _SAID} more" if len(given) > _SAID else ""
+        listed = ", ".join(given[:_SAID]) or "none"
+        return MissingFieldError(f"{absent}; it has {listed}{more}{advice}", columns)
+
+
+def _absent(name: str, *others: str) -> str:
+    return f"no field {name!r}" + (f" (or {', '.join(others)})" if others else "")
 
 
 def note_unread(where: str, names: Collection[str]) -> None:

@@ -340,7 +340,7 @@ def empty_corpus(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Checks that an empty haystack gives an empty result."""
     notes = index_texts(retriever, [])
     ask(retriever, notes, QUESTIONS[:1], 5)
-    return "answered with nothing"
+    return "returned nothing"
 
 
 def empty_query(retriever: Retriever, spec: RetrieverSpec) -> str:
@@ -354,7 +354,7 @@ def one_document(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Checks a haystack of one document."""
     notes = index_texts(retriever, NOTES[:1])
     found = ask(retriever, notes, QUESTIONS[:1], 5)[0]
-    return "found" if found == [0] else "answered with nothing"
+    return "found" if found == [0] else "returned nothing"
 
 
 def duplicate_texts(retriever: Retriever, spec: RetrieverSpec) -> str:

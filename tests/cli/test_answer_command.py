@@ -511,7 +511,7 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
         (["--model", "m", "--baselines", "none", "--no-baselines"], "exclude each other"),
         (["--model", "m", "--max-usd", "1"], "m has no price"),
         (["--model", "m", "--budget", "0"], "--budget must be 1 or more"),
-        (["--model", "m", "--dataset", "sample"], "--dataset is of no use for a run"),
+        (["--model", "m", "--dataset", "sample"], "--dataset has no effect for a run"),
         (["--model", "m", "--timeout", "x"], "give seconds"),
         (["--model", "m", "--reader-source", "."], "is for the official readers"),
     ],
@@ -646,7 +646,7 @@ def test_judges_stand_beside_people_who_judged_a_sample(
         (("label", "answers", folder, copied, "--pool-only"), "was created with other answers"),
         (
             ("judge", folder, "--human-labels", "labels-of-answers", "--model", "m"),
-            "--model is of no",
+            "--model has no effect",
         ),
     ):
         told = harness(*words)

@@ -53,8 +53,8 @@ def test_a_folder_of_that_name_is_no_config(harness: Callable[..., Any], tmp_pat
         ("configs/leaderboard.toml", "did you mean leaderboard?"),
         ("mien.toml", "did you mean mine.toml?"),
         ("there/mien", "did you mean there/mine.toml?"),
-        ("xyz", f"shipped are {', '.join(CONFIGS)}"),
-        ("not/there/xyz", f"shipped are {', '.join(CONFIGS)}"),
+        ("xyz", f"bundled configs: {', '.join(CONFIGS)}"),
+        ("not/there/xyz", f"bundled configs: {', '.join(CONFIGS)}"),
     ],
 )
 def test_a_misspelt_name_gets_the_near_ones_of_files_and_of_shipped_configs(

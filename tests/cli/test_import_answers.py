@@ -213,7 +213,7 @@ def test_what_is_odd_is_counted_and_what_is_of_no_form_refused(
     told = harness("answer", path)
     assert "name its dataset with --dataset" in told.err
     told = harness("answer", path, *IDS, "--model", "m")
-    assert "--model is of no use for a file of answers" in told.err
+    assert "--model has no effect for a file of answers" in told.err
 
 
 SAYS = """
@@ -308,6 +308,6 @@ def test_answers_are_scored_anew_and_are_no_run(harness: Harness, tmp_path: Path
     again = _one(harness("score", folder, "--json"))
     assert again["scores"] == first["scores"]
     told = harness("score", folder, "--ks", 3)
-    assert "--ks is of no use for a folder of answers" in told.err
+    assert "--ks has no effect for a folder of answers" in told.err
     told = harness("report", folder)
     assert (told.status, "holds answers, and is no run" in told.err) == (2, True)

@@ -136,7 +136,7 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
         (("start", "docs", "queries.txt", "--retriever", "bm25", "--out", "queries.txt"), "a file"),
         (
             ("start", "docs", "queries.txt", "--retriever", "bm25", "--pool-only", "--no-open"),
-            "of no use with --pool-only",
+            "no effect with --pool-only",
         ),
         (
             (
@@ -161,7 +161,7 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
         ),
         (
             ("generate", "docs", "--out", "o", "--concurrency", "2"),
-            "--concurrency is of no use without --model",
+            "--concurrency has no effect without --model",
         ),
         (("open", "nowhere"), "not a labelling project"),
         (("open", "docs"), "not a labelling project"),

@@ -192,7 +192,7 @@ def test_a_missing_plug_in_and_a_run_that_hangs_cost_themselves_alone(
     found = orjson.loads((place / "runs" / "summary.json").read_bytes())
     assert [run["state"] for run in found["runs"]] == ["failed", "failed", "ok"]
     missing, hung = (one["reason"] for one in found["failed"])
-    assert "gone.py: no such plug-in file" in missing
+    assert "gone.py: no such Python file" in missing
     assert "timed out after 1.5 s" in hung
     lines = [orjson.loads(line) for line in (place / "runs" / "history.jsonl").open("rb")]
     assert [line.get("error") for line in lines] == ["PluginError", "TimedOutError", None]

@@ -49,7 +49,7 @@ def read_run(path: Path) -> Run:
                     run[query] = Ranking([], None if score is None else array("d"))
                 last, documents, scores = query, run[query].documents, run[query].scores
             if document is None:
-                continue  # answered with nothing
+                continue  # returned nothing
             documents.append(same.setdefault(document, document))
             if (scores is None) != (score is None):
                 raise ValueError(f"only some documents of {query!r} have a score")

@@ -113,7 +113,7 @@ def failing(tmp_path: Path) -> str:
 def test_a_haystack_where_nothing_was_found_is_told_loudly_unless_that_is_allowed(
     notes: Dataset, failing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = r"in 2 of 4 haystacks all queries were answered with nothing \(10 queries; 'h0', 'h1'\)"
+    said = r"in 2 of 4 haystacks no query returned a document \(10 queries; 'h0', 'h1'\)"
     for workers in (1, 2):
         out = tmp_path / str(workers)
         for mode in (Mode.NEW, Mode.RESUME):  # a finished run that is shown again says it too

@@ -172,7 +172,7 @@ def test_built_in_names_come_first_then_entry_points_then_plug_ins(
         ("zep", {}, "write a class with index(corpus) and search(queries, k) in a file"),
         ("{}:Frist", {}, "has no 'Frist'; did you mean First"),
         ("{}", {}, "add the name of the class or function, {}:NAME"),
-        ("/nowhere/mine.py:Mine", {}, "/nowhere/mine.py: no such plug-in file"),
+        ("/nowhere/mine.py:Mine", {}, "/nowhere/mine.py: no such Python file"),
         ("no_such_package.part:Mine", {}, "there is no module 'no_such_package'"),
         ("harness.nowhere:Mine", {}, "there is no module 'harness.nowhere'"),
         ("harness.schema:Documnt", {}, "has no 'Documnt'; did you mean Document"),

@@ -20,6 +20,6 @@ def empty_message(found: EmptyHaystacks) -> str:
             f"find them, an embedding model may (--retriever minilm or dense). {allow}"
         )
     return (
-        f"{where} all queries were answered with nothing ({found.queries} queries; {named}): was "
+        f"{where} no query returned a document ({found.queries} queries; {named}): was "
         f"the index ready, and is it the right one? {allow}"
     )

@@ -246,7 +246,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
         return Path(given)
     close = suggest(given, sorted({name for run in runs for name in (run.name, run.folder_name)}))
     if not close.startswith("; did"):
-        close = "; `harness runs` lists those there are" if runs else ""
+        close = "; `harness runs` lists the existing runs" if runs else ""
     raise UsageError(
         f"{given}: no such {what}, and no run in {results} has that name{close}; --results "
         "selects another folder"

@@ -197,7 +197,8 @@ def import_own_answers(run: Path, dataset: Dataset, out: Path) -> Path:
     path = RunFolder(run).said
     if not path.is_file():
         raise UsageError(
-            f"{run}: the system returned no answers (Result(answer=...)); name a reader's --model"
+            f"{run}: the system returned no answers (Result(answer=...)); to let a reader model "
+            "answer, add --model NAME"
         )
     answers = {one.question.id: one.text for one in read_answers(path)[1]}
     contexts = ContextBuilder(dataset, ContextLimits()).retrieved(run)

@@ -134,7 +134,7 @@ def request_options(options: argparse.Namespace) -> RequestOptions:
     from harness.extensions.answers.answering.client import RequestOptions
 
     if not options.model:
-        raise UsageError("--model is missing: the model as the endpoint calls it")
+        raise UsageError("--model is missing: the name of the model at the endpoint")
     return RequestOptions(
         options.model,
         options.endpoint or "",
@@ -175,7 +175,7 @@ def _import_own(options: argparse.Namespace, run: Path, dataset: Dataset, out: P
     """Imports the answers that the system of the run gave itself."""
     from harness.extensions.answers.answering.import_answers import import_own_answers
 
-    refuse(options, "without --model, for the answers that a system gave itself", *_READER_OPTIONS)
+    refuse(options, "without --model NAME (the system's own answers are used)", *_READER_OPTIONS)
     folder = import_own_answers(run, dataset, out)
     return score_and_print(options, "answer", [folder], dataset)
 

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--judge",
         metavar="NAME",
-        help="judge: plain (default), longmemeval-official, or a template FILE.toml",
+        help="judge: plain, longmemeval-official, or a template FILE.toml",
     )
     parser.add_argument(
         "--judge-source", metavar="PATH", help="clone of the official judge's repository"

@@ -203,7 +203,7 @@ def _text(output: LagOutput) -> str:
             grid(rows, ["ms from the call of the write", "p50", "p90", "max"]),
             "",
             f"never found={output.never_found}  lost={output.lost}  dropped={output.dropped}  "
-            f"foreign={output.foreign}  write errors={output.write_errors}  "
+            f"not written={output.foreign}  write errors={output.write_errors}  "
             f"search errors={output.search_errors}",
             f"searches={output.searches}  polls per s={output.polls_per_second:g}  "
             f"during writes={'yes' if output.concurrent else 'no'}",

@@ -27,7 +27,7 @@ class BoardPublishOutput(Output, tag="harness.board-publish/1"):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments and options."""
-    parser.add_argument("verb", choices=("publish",), help="write the site")
+    parser.add_argument("verb", metavar="publish", choices=("publish",), help="write the site")
     parser.add_argument("folder", metavar="FOLDER", help="output folder")
     parser.add_argument(
         "--reports",
