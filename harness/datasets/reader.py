@@ -349,10 +349,9 @@ class Dataset:
         stamps = self._haystacks["timestamps"][haystack]
         if stamps.is_valid:
             return stamps.values
-        column = self.documents.column("timestamp")
-        if not self._haystacks["rows"][haystack].is_valid:
-            return column.combine_chunks()
-        return column.take(pa.array(self.haystack_rows(haystack))).combine_chunks()
+        all_documents = not self._haystacks["rows"][haystack].is_valid
+        rows = None if all_documents else self.haystack_rows(haystack)
+        return self.documents.column("timestamp", rows).combine_chunks()
 
     @cached_property
     def qrels_sets(self) -> list[str]:
