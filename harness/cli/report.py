@@ -72,7 +72,7 @@ def main(options: argparse.Namespace) -> int:
     page = report_page(data)
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, page)
-    private = "" if options.share else "; it holds texts of the dataset, --share leaves them out"
+    private = "" if options.share else "; contains texts of the dataset (omit them with --share)"
     return emit(options, ReportOutput(page=str(out)), f"{out} ({size(len(page))}){private}")
 
 

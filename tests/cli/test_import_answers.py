@@ -310,4 +310,4 @@ def test_answers_are_scored_anew_and_are_no_run(harness: Harness, tmp_path: Path
     told = harness("score", folder, "--ks", 3)
     assert "--ks has no effect for a folder of answers" in told.err
     told = harness("report", folder)
-    assert (told.status, "holds answers, and is no run" in told.err) == (2, True)
+    assert (told.status, "contains answers, not a run" in told.err) == (2, True)

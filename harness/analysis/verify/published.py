@@ -69,6 +69,8 @@ class Folder:
         """Reads a folder. Raises UsageError for one without published means."""
         if not path.is_dir():
             raise UsageError(f"{path}: no such folder; name the folder of a run or a submission")
+        if not (path / "run.json").is_file():
+            raise UsageError(f"{path}: has no run.json; name the folder of a run or a submission")
         record, file = read_submission(path / "run.json"), path / "scores.json"
         if not file.is_file():
             raise UsageError(

@@ -297,7 +297,7 @@ def require_run(folder: Path) -> None:
         raise UsageError(f"{folder}: no such run folder")
     if (folder / "answers.json").is_file():
         raise UsageError(
-            f"{folder}: holds answers, and is no run; `harness judge`, `harness compare` and "
+            f"{folder}: contains answers, not a run; `harness judge`, `harness compare` and "
             "`harness score` take it"
         )
     inside = [str(path) for path in finished_runs(folder)]
