@@ -212,7 +212,7 @@ WRONG: list[tuple[list[Any], str]] = [
     ([*BM25, "--seed", -1], "--seed must be 0 or more, not -1"),
     ([*BM25, "--batch-size", 0], "--batch-size must be 1 or more, not 0"),
     ([*BM25, "--param", "k1"], "--param takes key=value, not 'k1'"),
-    ([*BM25, "--param", "k3=1"], "has no parameter 'k3'; known: b, delta, k1"),
+    ([*BM25, "--param", "k3=1"], "has no parameter 'k3'; did you mean k1?"),
     ([*BM25, "--param", "method=lucen"], "unknown method 'lucen'; did you mean lucene"),
     ([*BM25, "--plugin", "absent.py"], "absent.py: no such Python file"),
     ([*BM25, "--granularity", "trun"], "sample has no granularity 'trun'; did you mean turn?"),
