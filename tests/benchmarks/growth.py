@@ -220,25 +220,23 @@ def show(work: Path) -> None:
             rows.append([what, way, *cells, f"{figure['peak']:,.0f}"])
         rows[-1].append(grows)
     print(markdown(rows, ["of", "way", "n", "processor s", "s", "peak MB", "exponent"]))
-    plt.rcParams["svg.hashsalt"] = "growth"  # so that the same figures make the same file
+    plt.rcParams |= {"svg.hashsalt": "growth", "svg.fonttype": "none"}  # the same file each time
     groups = list(dict.fromkeys(what for what, _ in last))
-    figure, panels = plt.subplots(
-        2, len(groups), figsize=(3.2 * len(groups), 6), layout="constrained"
-    )
-    for column, what in zip(panels.T, groups, strict=True):
-        for (of, way), sizes in last.items():
-            if of != what:
-                continue
-            n = sorted(sizes)
-            column[0].plot(n, [sizes[i]["cpu"] for i in n], marker="o", markersize=4, label=way)
-            column[1].plot(n, [sizes[i]["peak"] for i in n], marker="o", markersize=4)
-        column[0].set(title=what, xscale="log", yscale="log")
-        column[1].set(xscale="log", yscale="log", xlabel="n")
-        column[0].legend(fontsize=8)
-        for panel in column:
+    size = (9, 2.2 * len(groups))
+    figure, panels = plt.subplots(len(groups), 2, figsize=size, layout="constrained")
+    for pair, what in zip(panels, groups, strict=True):
+        for panel, part, label in zip(
+            pair, ("cpu", "peak"), ("processor s", "peak MB"), strict=True
+        ):
+            for (of, way), sizes in last.items():
+                if of == what:
+                    n = sorted(sizes)
+                    panel.plot(n, [sizes[i][part] for i in n], "o-", markersize=4, label=way)
+            panel.set(title=what, xscale="log", yscale="log", ylabel=label)
+            panel.minorticks_off()
             panel.grid(alpha=0.3)
-    panels[0, 0].set_ylabel("processor s")
-    panels[1, 0].set_ylabel("peak MB")
+        pair[0].legend(fontsize=8)
+        pair[1].set_ylim(10, 10_000)
     figure.savefig(work / "growth.svg", metadata={"Date": None})
 
 
