@@ -121,6 +121,8 @@ def read_plan(path: Path) -> ABTestPlan:
         raise UsageError(f"{path}: no such file") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+    if not first:
+        raise UsageError(f"{path}: not the event log of an A/B test (the file is empty)")
     try:
         return decode(first, ABTestPlan, "line 1")
     except UsageError as error:

@@ -43,6 +43,7 @@ def test_a_running_test_is_read_from_another_terminal(harness: Harness, tmp_path
 def test_wrong_use_is_one_line(harness: Harness, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     (tmp_path / "other.jsonl").write_text('{"query": "q"}\n')
+    (tmp_path / "empty.jsonl").touch()
     ABTest("old", "new", name="bad", log=tmp_path / "bad.jsonl").close()
     with open(tmp_path / "bad.jsonl", "a") as log:
         log.write('{"unit_id": "u", "arm": "c", "metrics": {}, "time": 1}\n')
@@ -51,6 +52,7 @@ def test_wrong_use_is_one_line(harness: Harness, tmp_path: Path) -> None:
         (["missing.jsonl"], "no such file"),
         (["none"], "this folder has no event log"),
         (["other.jsonl"], "not the event log of an A/B test"),
+        (["empty.jsonl"], "not the event log of an A/B test (the file is empty)"),
         (["bad.jsonl"], "bad.jsonl, line 2: arm: invalid enum value 'c'"),
         (["good.jsonl", "--min-effect", "click"], "--min-effect takes key=value"),
         (["good.jsonl", "--min-effect", "click=0"], "other than 0"),
