@@ -290,7 +290,7 @@ def test_folders_that_cannot_be_verified_are_refused(
     for name, match in (
         ("rankings.*", "holds no rankings"),
         ("scores.json", "no number to verify"),
-        ("run.json", "no such file"),
+        ("run.json", "has no run.json"),
     ):
         broken = Path(shutil.copytree(folder, tmp_path / f"without {name[:6]}"))
         for path in broken.glob(name):
