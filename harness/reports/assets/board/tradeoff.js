@@ -300,6 +300,8 @@ function labelled(points, box) {
       [
         { x: x + 9, anchor: "start" },
         { x: x - 9, anchor: "end" },
+        // Where the name fits on neither side.
+        { x: Math.max(box.left, Math.min(x - wide / 2, box.right - wide)), anchor: "start" },
       ].map(({ x: from, anchor }) => {
         const left = anchor === "start" ? from : from - wide;
         const base = y + shift + 4;
