@@ -473,6 +473,24 @@ def test_runs_with_the_same_results_are_one_row_until_it_is_opened(
 
 
 @pytest.mark.browser
+def test_a_long_name_beside_a_point_in_the_middle_of_a_phone_is_not_cut(
+    results: Path, tmp_path: Path
+) -> None:
+    boards = plain_boards(results)
+    milliseconds = {"bm25": 10.0, "tfidf": 1.0, "random": 0.1, "oracle": 0.1}
+    for entry in boards[1]["entries"]:
+        entry["cost"]["search_ms"]["p50"] = milliseconds[entry["system"]]
+        entry["name"] = f"{entry['system']}-with-a-name-that-is-as-long-as-half-a-page"
+    (tmp_path / "leaderboard.html").write_bytes(board_page(as_boards(boards)))
+    with opened(tmp_path / "leaderboard.html", width=390) as page:
+        chart = page.locator("svg.tradeoff").bounding_box()
+        for name in page.locator("#tradeoff .name").all():
+            box = name.bounding_box()
+            assert chart["x"] <= box["x"]
+            assert box["x"] + box["width"] <= chart["x"] + chart["width"]
+
+
+@pytest.mark.browser
 def test_quality_is_drawn_against_a_cost_that_is_chosen_with_its_pareto_front(
     results: Path, tmp_path: Path
 ) -> None:
