@@ -138,6 +138,7 @@ def _recall(scores: Any, protocol: list[str]) -> float:
     return float(found.overall["recall@10"].value)
 
 
+@pytest.mark.extensions
 def test_answers_that_repeat_the_word_of_an_injected_instruction_are_counted(
     harness: Harness, tmp_path: Path
 ) -> None:
