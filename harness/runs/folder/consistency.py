@@ -73,7 +73,7 @@ def check_means(folder: Path, report: ScoreReport, table: pa.Table) -> None:
 
 def _means(rows: pa.Table, slices: list[str], metrics: list[str]) -> tuple[Floats, Floats]:
     """Returns the mean of each metric over each slice (NaN for no queries), and its query count."""
-    masks = np.array([_mask(rows, name) for name in slices], float)
+    masks = _masks(rows, slices)
     values = np.full((len(rows), len(metrics)), np.nan)
     for at, metric in enumerate(metrics):
         if metric in rows.column_names:
@@ -83,16 +83,15 @@ def _means(rows: pa.Table, slices: list[str], metrics: list[str]) -> tuple[Float
     return np.where(n, masks @ np.where(scored, values, 0) / np.maximum(n, 1), np.nan), n
 
 
-def _mask(rows: pa.Table, slice_: str) -> npt.NDArray[np.bool_]:
-    """Returns the mask of the queries of a slice."""
-    found: npt.NDArray[np.bool_] = np.ones(len(rows), bool)
-    if slice_.startswith(_CATEGORY):
-        found = pc.equal(rows["category"], slice_.removeprefix(_CATEGORY)).to_numpy()
-    elif slice_ == "answerable":
-        found = pc.not_equal(rows["ability"], str(Ability.ABSTENTION)).to_numpy()
-    elif slice_ != "all":
-        found = pc.equal(rows["ability"], slice_).to_numpy()
-    return found
+def _masks(rows: pa.Table, slices: list[str]) -> Floats:
+    """Returns 1 for the queries of each slice and 0 for all others, (slices, queries)."""
+    # pyarrow looks for dateutil at each comparison with a string; NumPy does not.
+    abilities, categories = (np.array(rows[c].to_pylist(), str) for c in ("ability", "category"))
+    masks = {"all": np.ones(len(rows), bool), "answerable": abilities != str(Ability.ABSTENTION)}
+    for slice_ in slices:
+        name = slice_.removeprefix(_CATEGORY)
+        masks.setdefault(slice_, (abilities if name == slice_ else categories) == name)
+    return np.array([masks[slice_] for slice_ in slices], float)
 
 
 def _metrics(protocol: ProtocolResult, part: SliceColumns) -> list[str]:
