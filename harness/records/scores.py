@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -93,6 +93,9 @@ class MetricResult(Record):
     macro_category: MacroMean | None = None
     answered_only: AnsweredOnly | None = None
     unmeasurable: int = 0
+
+
+R = TypeVar("R", bound=MetricResult)
 
 
 class SliceResult(Record):
@@ -216,6 +219,12 @@ class ProtocolResult(Record, dict=True):
     def results(self, slice_: str) -> dict[str, MetricResult]:
         """Returns the results of one slice, by metric; empty where there is none."""
         return _from_columns(self.columns[slice_], self, slice_) if slice_ in self.columns else {}
+
+    def results_as(self, kind: type[R], slice_: str) -> dict[str, R]:
+        """Returns the results of one slice as records of a kind, without signatures and macro
+        means."""
+        part = self.columns[slice_]
+        return _records(kind, part, self, _result_columns(part, self))
 
     @cached_property
     def overall(self) -> dict[str, MetricResult]:
@@ -618,44 +627,69 @@ def _check_columns(name: str, part: SliceColumns, metrics: Sequence[str], bases:
                 raise ValueError(f"slice {name!r} names interval basis {at} of {bases}")
 
 
+def _result_columns(part: SliceColumns, protocol: ProtocolResult) -> dict[str, list[Any]]:
+    """Returns the fields of a slice's results, each with an entry for each metric, but for
+    signatures and macro means."""
+    counts = part.n if part.metric_n is None else part.metric_n
+    return {
+        "value": part.value,
+        "n": [part.n if n is None else n for n in _spread(counts, part)],
+        "interval": _intervals(part, protocol, ""),
+        "unmeasurable": [n or 0 for n in _spread(part.unmeasurable, part)],
+        **{
+            field: _spread(column, part)
+            for field in _PLAIN
+            if (column := getattr(part, field)) is not None
+        },
+    }
+
+
 def _from_columns(
     part: SliceColumns, protocol: ProtocolResult, name: str
 ) -> dict[str, MetricResult]:
-    bases = [msgspec.structs.asdict(one) for one in protocol.interval_bases]
-
-    columns = msgspec.structs.asdict(part)
-
-    def entry(field: str, i: int) -> Any:
-        column = columns[field]
-        return column[i] if isinstance(column, list) else column
-
-    def interval(prefix: str, i: int) -> Interval | None:
-        low, high, basis = (entry(f"{prefix}{end}", i) for end in ("low", "high", "basis"))
-        if low is None or high is None or basis is None:
-            return None
-        return Interval(low=low, high=high, **bases[basis])
-
-    found = {}
     metrics = protocol.metrics if part.metrics is None else part.metrics
-    present = [field for field in _PLAIN if columns[field] is not None]
-    for i, metric in enumerate(metrics):
-        own_n, groups = entry("metric_n", i), entry("macro_haystack_groups", i)
-        n = part.n if own_n is None else own_n
-        given = {field: entry(field, i) for field in present}
-        plain: dict[str, Any] = {field: one for field, one in given.items() if one is not None}
-        found[metric] = MetricResult(
-            value=part.value[i],
-            n=n,
-            signature=fill_signature(protocol.signature, metric, name, n),
-            interval=interval("", i),
-            macro_haystack=None
-            if groups is None
-            else MacroMean(
-                value=entry("macro_haystack", i),
-                groups=groups,
-                interval=interval("macro_haystack_", i),
-            ),
-            unmeasurable=entry("unmeasurable", i) or 0,
-            **plain,
+    columns = _result_columns(part, protocol)
+    columns["signature"] = [
+        fill_signature(protocol.signature, metric, name, n)
+        for metric, n in zip(metrics, columns["n"], strict=True)
+    ]
+    if part.macro_haystack_groups is not None:
+        values, groups = (
+            _spread(one, part) for one in (part.macro_haystack, part.macro_haystack_groups)
         )
-    return found
+        columns["macro_haystack"] = [
+            None if n is None else MacroMean(value=value, groups=n, interval=interval)
+            for value, n, interval in zip(
+                values, groups, _intervals(part, protocol, "macro_haystack_"), strict=True
+            )
+        ]
+    return _records(MetricResult, part, protocol, columns)
+
+
+def _records(
+    kind: type[R], part: SliceColumns, protocol: ProtocolResult, columns: Mapping[str, list[Any]]
+) -> dict[str, R]:
+    """Returns a record for each metric, from columns by field."""
+    metrics = protocol.metrics if part.metrics is None else part.metrics
+    rows = zip(*columns.values(), strict=True)
+    return {
+        metric: kind(**dict(zip(columns, row, strict=True)))
+        for metric, row in zip(metrics, rows, strict=True)
+    }
+
+
+def _intervals(part: SliceColumns, protocol: ProtocolResult, prefix: str) -> list[Interval | None]:
+    """Returns the interval of each metric, or None; `prefix` is that of its columns."""
+    bases = [msgspec.structs.asdict(one) for one in protocol.interval_bases]
+    ends = (_spread(getattr(part, f"{prefix}{end}"), part) for end in ("low", "high", "basis"))
+    return [
+        None
+        if low is None or high is None or basis is None
+        else Interval(low=low, high=high, **bases[basis])
+        for low, high, basis in zip(*ends, strict=True)
+    ]
+
+
+def _spread(column: Any, part: SliceColumns) -> list[Any]:
+    """Returns a column with an entry for each metric."""
+    return column if isinstance(column, list) else [column] * len(part.value)

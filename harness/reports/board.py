@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 import harness
 from harness.analysis.board.entries import SLICES, distinct_params, labels
 from harness.analysis.board.leaderboard import PairsByBoard, build, write_boards
-from harness.analysis.board.ranks import compare_pairs
+from harness.analysis.board.ranks import KnownRanges, compare_pairs
 from harness.analysis.board.records import (
     Board,
     BoardProtocol,
@@ -48,10 +48,12 @@ def build_boards(
     results: Path, claims: Claims | None
 ) -> tuple[list[Board], dict[str, str], PairsByBoard]:
     """Builds the boards with their claims, the reasons why runs cannot be read, and the pairs."""
-    boards, broken = build(results)
+    known: KnownRanges = {}
+    boards, broken = build(results, known)
     if claims is not None:
         boards = [replace(board, claims=list(claims(board))) for board in boards]
-    return boards, broken, {board_id(board): compare_pairs(results, board) for board in boards}
+    pairs = {board_id(one): compare_pairs(results, one, known=known) for one in boards}
+    return boards, broken, pairs
 
 
 def write_board(

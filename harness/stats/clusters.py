@@ -112,11 +112,22 @@ def to_clusters(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) ->
     codes, n = cluster_codes(clusters, len(matrix))
     if n == len(matrix):
         return Clusters(filled, scored.astype(np.float64), clustered=False)
-    sums, counts = np.zeros((n, matrix.shape[1])), np.zeros((n, matrix.shape[1]))
-    for at in range(matrix.shape[1]):  # ten times as fast as np.add.at, in the same order
-        sums[:, at] = np.bincount(codes, filled[:, at], n)
-        counts[:, at] = np.bincount(codes, scored[:, at], n)
-    return Clusters(sums, counts, clustered=True)
+    return Clusters(_summed(filled, codes, n), _summed(scored, codes, n), clustered=True)
+
+
+def _summed(values: npt.NDArray[Any], codes: Ints, n: int) -> Values:
+    """Adds up the rows of each code, in their order, so the sums have the same last digits.
+
+    By rows or by columns, whichever are fewer: ten times as fast as `np.add.at`.
+    """
+    sums = np.zeros((n, values.shape[1]))
+    if len(values) < values.shape[1]:
+        for code, row in zip(codes.tolist(), values, strict=True):
+            sums[code] += row
+    else:
+        for at in range(values.shape[1]):
+            sums[:, at] = np.bincount(codes, values[:, at], n)
+    return sums
 
 
 def as_columns(values: npt.ArrayLike) -> Values:

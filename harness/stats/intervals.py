@@ -94,21 +94,8 @@ def cluster_intervals(
     bounds: tuple[float, float] | None = None,
 ) -> list[MeanInterval]:
     """`mean_intervals` of observations that are already grouped into clusters."""
-    if not 0 < level < 1:
-        raise ValueError(f"level {level} must be between 0 and 1")
-    methods = _methods(clusters, shares=bounds == (0, 1))
-    means, errors, df = clusters.means, clusters.standard_errors, clusters.degrees
-    low, high = np.full((2, len(methods)), np.nan)
-    if (at := methods == "t").any():
-        reach = _t_quantiles((1 + level) / 2, df[at]) * errors[at]
-        least, most = bounds or (-np.inf, np.inf)
-        low[at] = np.maximum(means[at] - reach, least)
-        high[at] = np.minimum(means[at] + reach, most)
-    if (at := methods == "clopper-pearson").any():
-        low[at], high[at] = share_interval(means[at], clusters.n[at], level)
-    if (at := methods == "korn-graubard").any():
-        worth = worth_of(means[at], errors[at], df[at], clusters.effective[at], level)
-        low[at], high[at] = share_interval(means[at], worth, level)
+    low, high, methods = interval_ends(clusters, level=level, bounds=bounds)
+    means = clusters.means
     present, unlike, events = clusters.present.sum(axis=0), _unlike(clusters), events_of(clusters)
     results = []
     for at, name in enumerate(methods.tolist()):
@@ -130,6 +117,28 @@ def cluster_intervals(
             )
         )
     return results
+
+
+def interval_ends(
+    clusters: Clusters, *, level: float = 0.95, bounds: tuple[float, float] | None = None
+) -> tuple[Values, Values, npt.NDArray[np.str_]]:
+    """The lower and upper end and the method of each interval, each of shape (metrics,)."""
+    if not 0 < level < 1:
+        raise ValueError(f"level {level} must be between 0 and 1")
+    methods = _methods(clusters, shares=bounds == (0, 1))
+    means, errors, df = clusters.means, clusters.standard_errors, clusters.degrees
+    low, high = np.full((2, len(methods)), np.nan)
+    if (at := methods == "t").any():
+        reach = _t_quantiles((1 + level) / 2, df[at]) * errors[at]
+        least, most = bounds or (-np.inf, np.inf)
+        low[at] = np.maximum(means[at] - reach, least)
+        high[at] = np.minimum(means[at] + reach, most)
+    if (at := methods == "clopper-pearson").any():
+        low[at], high[at] = share_interval(means[at], clusters.n[at], level)
+    if (at := methods == "korn-graubard").any():
+        worth = worth_of(means[at], errors[at], df[at], clusters.effective[at], level)
+        low[at], high[at] = share_interval(means[at], worth, level)
+    return low, high, methods
 
 
 def counted(clusters: int, clustered: bool) -> str:

@@ -13,8 +13,14 @@ from typing import Unpack
 import numpy as np
 import numpy.typing as npt
 
-from harness.stats.clusters import Values, as_columns, to_clusters
-from harness.stats.intervals import MeanInterval, cluster_intervals, mean_intervals, t_above
+from harness.stats.clusters import Ints, Values, as_columns, to_clusters
+from harness.stats.intervals import (
+    MeanInterval,
+    cluster_intervals,
+    interval_ends,
+    mean_intervals,
+    t_above,
+)
 from harness.stats.joint import mean_tests
 from harness.stats.power import PairedPower, power_of
 from harness.stats.resampling import RESAMPLING, DifferenceTest, Resampling
@@ -24,14 +30,19 @@ EQUAL = 1e-12
 
 
 @dataclass(frozen=True)
-class PairTest:
-    """The mean difference of a pair, its test, and wins, losses and ties of `b`."""
+class PairColumns:
+    """What boards show of a thousand pairs, with an entry for each.
 
-    difference: MeanInterval
-    test: DifferenceTest
-    wins: int
-    losses: int
-    ties: int
+    The mean `difference`, the ends of its interval, p, and wins, losses and ties of `b`.
+    """
+
+    difference: Values
+    low: Values
+    high: Values
+    p: Values
+    wins: Ints
+    losses: Ints
+    ties: Ints
 
 
 @dataclass(frozen=True)
@@ -72,42 +83,53 @@ def compare_paired(
     signs. Raises ValueError for other shapes.
     """
     options: Resampling = {**RESAMPLING, **resampling}
-    tests = paired_tests(a, b, clusters, power=power, bounds=bounds, **resampling)
     first, second, differences = _paired(a, b)
+    grouped = to_clusters(differences, clusters)
+    intervals = cluster_intervals(grouped, level=options["level"], bounds=bounds)
+    tests = mean_tests(grouped, options, power)
     powers = power_of(differences, clusters, level=options["level"], power=power)
+    wins, losses, ties = _counts(differences)
     both = ~np.isnan(differences)
     one = np.isnan(first) != np.isnan(second)
     return [
         PairedComparison(
-            **vars(test),
             mean_a=_mean(first[both[:, at], at]),
             mean_b=_mean(second[both[:, at], at]),
+            difference=intervals[at],
+            test=tests[at],
             effect_size=_effect_size(differences[both[:, at], at]),
             power=powers[at],
+            wins=int(wins[at]),
+            losses=int(losses[at]),
+            ties=int(ties[at]),
             unpaired=int(one[:, at].sum()),
         )
-        for at, test in enumerate(tests)
+        for at in range(differences.shape[1])
     ]
 
 
-def paired_tests(
+def compare_columns(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
     *,
-    power: float = 0.8,
     bounds: tuple[float, float] | None = None,
     **resampling: Unpack[Resampling],
-) -> list[PairTest]:
-    """Computes the part of `compare_paired` that boards show of each of a thousand pairs."""
+) -> PairColumns:
+    """Computes the part of `compare_paired` that boards show, with each pair as a column."""
     options: Resampling = {**RESAMPLING, **resampling}
     differences = _paired(a, b)[2]
     grouped = to_clusters(differences, clusters)
-    intervals = cluster_intervals(grouped, level=options["level"], bounds=bounds)
-    tests = mean_tests(grouped, options, power)
+    low, high, _ = interval_ends(grouped, level=options["level"], bounds=bounds)
+    p = np.array([one.p for one in mean_tests(grouped, options)])
+    return PairColumns(grouped.means, low, high, p, *_counts(differences))
+
+
+def _counts(differences: Values) -> tuple[Ints, Ints, Ints]:
+    """Wins, losses and ties of each column."""
     outcome = _outcomes(differences)
-    counts = ((outcome == sign).sum(axis=0).tolist() for sign in (1, -1, 0))
-    return [*map(PairTest, intervals, tests, *counts)]
+    wins, losses, ties = ((outcome == sign).sum(axis=0) for sign in (1, -1, 0))
+    return wins, losses, ties
 
 
 def outcomes(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec.structs import asdict
-
 from harness.analysis.board.records import (
     BOARD_VERSION,
     Board,
@@ -21,7 +19,7 @@ from harness.analysis.board.records import (
 )
 from harness.analysis.scored_run import ScoredRun
 from harness.records.run import Measured, Params, PlainValue, embedder_reports
-from harness.records.scores import MetricResult, ProtocolResult
+from harness.records.scores import ProtocolResult
 from harness.schema import Ability
 
 SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
@@ -156,7 +154,6 @@ def _embeddings(reported: PlainValue) -> EmbeddingCounts | None:
 
 
 def _protocol(protocol: ProtocolResult) -> BoardProtocol:
-    slices = {name: protocol.results(name) for name in SLICES if name in protocol.columns}
     return BoardProtocol(
         protocol=protocol.name,
         level=protocol.level,
@@ -164,16 +161,8 @@ def _protocol(protocol: ProtocolResult) -> BoardProtocol:
         missing=protocol.missing,
         excluded=protocol.excluded,
         slices={
-            name: {metric: _result(result) for metric, result in part.items()}
-            for name, part in slices.items()
+            name: protocol.results_as(RankedResult, name)
+            for name in SLICES
+            if name in protocol.columns
         },
     )
-
-
-def _result(result: MetricResult) -> RankedResult:
-    """Copies a result without signature and macro means, which are in scores.json."""
-    omitted = {"signature": "", "macro_haystack": None, "macro_category": None}
-    return RankedResult(**asdict(result) | omitted)
-
-
-# -- Headline metrics, for places with room for a few numbers --------------------------------------

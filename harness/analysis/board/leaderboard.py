@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from harness.analysis.board.answers import dataset_key, read_answers
 from harness.analysis.board.entries import read_board
-from harness.analysis.board.ranks import add_ranks
+from harness.analysis.board.ranks import KnownRanges, add_ranks
 from harness.analysis.board.records import Board, Leaderboard, PairedTests, ShortBoard
 from harness.analysis.board.summary import board_id, summarize
 from harness.errors import UsageError
@@ -30,16 +30,16 @@ from harness.io.records import encode, read_json_record
 from harness.runs.folder.run_state import finished_runs
 
 
-def build(results: Path) -> tuple[list[Board], dict[str, str]]:
+def build(results: Path, known: KnownRanges | None = None) -> tuple[list[Board], dict[str, str]]:
     """Builds boards of the scored run folders below `results`, with one entry per run.
 
     Also returns the reasons why others cannot be read, by name. Boards are sorted by their
-    settings, entries by system and run. Raises UsageError if the folder is missing, or has no
-    readable run.
+    settings, entries by system and run. `known` gets their ranges of ranks. Raises UsageError if
+    the folder is missing, or has no readable run.
     """
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
-    boards, broken = gather(results)
+    boards, broken = gather(results, known)
     if not boards:
         for why in broken.values():
             raise UsageError(why)
@@ -47,7 +47,7 @@ def build(results: Path) -> tuple[list[Board], dict[str, str]]:
     return boards, broken
 
 
-def gather(results: Path) -> tuple[list[Board], dict[str, str]]:
+def gather(results: Path, known: KnownRanges | None = None) -> tuple[list[Board], dict[str, str]]:
     """Builds boards like `build`, but none if no run can be read."""
     groups: dict[tuple[str, ...], list[Board]] = {}
     broken = {}
@@ -64,7 +64,7 @@ def gather(results: Path) -> tuple[list[Board], dict[str, str]]:
     for _, (first, *others) in sorted(groups.items(), key=lambda group: group[0]):
         entries = [entry for one in (first, *others) for entry in one.entries]
         entries.sort(key=lambda entry: (entry.system, entry.run))
-        add_ranks(results, entries)
+        add_ranks(results, entries, known)
         beside = answers.get(dataset_key(first.dataset), [])
         boards.append(replace(first, entries=entries, answers=beside))
     return boards, broken

@@ -14,10 +14,11 @@ finds no order by chance.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,7 @@ from harness.analysis.scored_run import BlockRows, Names, Values
 from harness.io.terminal import count_of
 from harness.scoring.metrics.described import is_lower_better
 from harness.stats.joint import RankRanges, rank_ranges
-from harness.stats.paired import PairTest, paired_tests
+from harness.stats.paired import compare_columns
 
 LEVEL = 0.95
 _MAX_VALUES = 1 << 22
@@ -53,10 +54,17 @@ System = tuple[Path, BoardProtocol]
 """A run's folder, and the results of one protocol."""
 Results = dict[str, RankedResult]
 """The results of one system over one slice, by metric."""
+KnownRanges = dict[bytes, RankRanges]
+"""Ranges of ranks by a digest of the scores that they are computed from.
+
+Half of a board's metrics, slices and protocols have the scores of another one.
+"""
 
 
-def add_ranks(results: Path, entries: Sequence[Entry]) -> None:
+def add_ranks(results: Path, entries: Sequence[Entry], known: KnownRanges | None = None) -> None:
     """Adds `rank` and `rank_note` to the results of one board.
+
+    Ranges are looked up in `known`, and added to it.
 
     A system that saw the gold labels has no rank. Nor has one that lacks a query of another system:
     means over other queries do not compare, and failing on hard ones must not raise a rank; the
@@ -74,13 +82,15 @@ def add_ranks(results: Path, entries: Sequence[Entry]) -> None:
                 for metric, result in found.items():
                     if result.interval is not None:
                         columns.setdefault((metric, name), {})[i] = found
-        _rank_columns([folder for folder, _ in systems], key, columns)
+        folders = [folder for folder, _ in systems]
+        _rank_columns(folders, key, columns, {} if known is None else known)
 
 
 def _rank_columns(
     folders: Sequence[Path],
     key: ProtocolKey,
     columns: Mapping[tuple[str, str], dict[int, Results]],
+    known: KnownRanges,
 ) -> None:
     """Ranks the systems of one protocol by every (metric, slice), some metrics at a time."""
     about = rows_of(folders[0], key, ("ability", "category"))
@@ -112,9 +122,21 @@ def _rank_columns(
             ranked_metrics = list(dict.fromkeys(metric for metric, _ in members))
             ks = [some.index(metric) for metric in ranked_metrics]
             clusters = labels[rows] if cluster_by == "haystacks" else None
-            ranges = rank_ranges(values[rows][:, ranked][:, :, ks], clusters, level=LEVEL)
+            ranges = _ranges(values[rows][:, ranked][:, :, ks], clusters, known)
             for metric, tables in members:
                 _write(tables, metric, ranges[ranked_metrics.index(metric)], cluster_by)
+
+
+def _ranges(values: Values, clusters: Names | None, known: KnownRanges) -> list[RankRanges]:
+    """Returns the ranges of each metric; `values` has the shape (queries, systems, metrics)."""
+    of_clusters = b"" if clusters is None else "\n".join(clusters.tolist()).encode()
+    columns = [np.ascontiguousarray(values[:, :, k]) for k in range(values.shape[2])]
+    keys = [hashlib.sha256(column.tobytes() + of_clusters).digest() for column in columns]
+    new = {key: k for k, key in enumerate(keys) if key not in known}
+    if new:
+        ranges = rank_ranges(values[:, :, list(new.values())], clusters, level=LEVEL)
+        known.update(zip(new, ranges, strict=True))
+    return [known[key] for key in keys]
 
 
 def _complete(found: Mapping[int, Results], metric: str, measured: Flags) -> list[int]:
@@ -176,11 +198,17 @@ _MAX_PAIRED = 1 << 21
 """Number of values of pairs in memory at once: 16 MB."""
 
 
-def compare_pairs(results: Path, board: Board, only: Collection[str] = ()) -> PairedTests | None:
+def compare_pairs(
+    results: Path,
+    board: Board,
+    only: Collection[str] = (),
+    known: KnownRanges | None = None,
+) -> PairedTests | None:
     """Compares the systems of a board; None if fewer than two compare.
 
     `only` restricts the pairs to these runs; the others still count in the correction. Entries that
-    saw the gold labels, or have no score under the headline protocol, are not compared.
+    saw the gold labels, or have no score under the headline protocol, are not compared. `known` has
+    the ranges that `add_ranks` found.
     """
     candidates = [entry for entry in board.entries if not entry.sees_gold_labels]
     headline, metrics = board_headline(candidates)
@@ -190,7 +218,6 @@ def compare_pairs(results: Path, board: Board, only: Collection[str] = ()) -> Pa
     entries = [e for e in candidates if any(one.key == key for one in e.protocols)]
     if len(entries) < 2:
         return None
-    entries.sort(key=lambda e: (e.provenance.finished, e.run))
     protocols = _protocols(entries, key)
     folders = [results / entry.run for entry in entries]
     cluster_by = _cluster_by(protocols)
@@ -199,9 +226,11 @@ def compare_pairs(results: Path, board: Board, only: Collection[str] = ()) -> Pa
     read = [values_of(folder, key, metrics, about.queries) for folder in folders]
     values = np.stack(read, axis=1)
     chosen = [i for i, entry in enumerate(entries) if not only or entry.run in only]
-    pairs = list(combinations(chosen, 2))
+    chosen.sort(key=lambda i: (entries[i].provenance.finished, entries[i].run))
+    pairs = np.array(list(combinations(chosen, 2)), np.int64).reshape(-1, 2)
     slices = _slices(protocols)
     masks = slice_masks(about, by_category=False)
+    known = {} if known is None else known
     return PairedTests(
         schema_version=BOARD_VERSION,
         protocol=key.protocol,
@@ -216,6 +245,7 @@ def compare_pairs(results: Path, board: Board, only: Collection[str] = ()) -> Pa
                     values[masks[name], :, k],
                     None if labels is None else labels[masks[name]],
                     pairs,
+                    known,
                 )
                 for k, metric in enumerate(metrics)
             }
@@ -243,53 +273,47 @@ def _cluster_by(protocols: Sequence[BoardProtocol]) -> Literal["queries", "hayst
 
 
 def _columns(
-    values: Values, clusters: Names | None, pairs: Sequence[tuple[int, int]]
+    values: Values, clusters: Names | None, pairs: npt.NDArray[np.int64], known: KnownRanges
 ) -> PairColumns:
     """Compares pairs by one metric over one slice; `values` has the shape (queries, systems)."""
-    better = _better(values, clusters)
     step = max(1, _MAX_PAIRED // max(1, len(values)))
-    compared: list[PairTest] = []
-    for start in range(0, len(pairs), step):
-        first, second = zip(*pairs[start : start + step], strict=True)
-        compared += paired_tests(
-            values[:, first], values[:, second], clusters, level=LEVEL, bounds=(-1, 1)
-        )
+    parts = [
+        compare_columns(values[:, a], values[:, b], clusters, level=LEVEL, bounds=(-1, 1))
+        for a, b in (pairs[i : i + step].T for i in range(0, len(pairs), step))
+    ]
+
+    def column(name: str) -> list[Any]:
+        return [one for part in parts for one in getattr(part, name).tolist()]
+
     return PairColumns(
-        difference=[_rounded(one.difference.value) for one in compared],
-        low=[_rounded(one.difference.low) for one in compared],
-        high=[_rounded(one.difference.high) for one in compared],
-        p=[_rounded(one.test.p) for one in compared],
-        wins=[one.wins for one in compared],
-        losses=[one.losses for one in compared],
-        ties=[one.ties for one in compared],
-        ordered=[_ordered(better, a, b) for a, b in pairs],
+        difference=_rounded(column("difference")),
+        low=_rounded(column("low")),
+        high=_rounded(column("high")),
+        p=_rounded(column("p")),
+        wins=column("wins"),
+        losses=column("losses"),
+        ties=column("ties"),
+        ordered=_ordered(values, clusters, pairs, known),
     )
 
 
-def _better(values: Values, clusters: Names | None) -> dict[tuple[int, int], bool]:
-    """Whether the first of two systems is shown to be better, if both lack no query."""
+def _ordered(
+    values: Values, clusters: Names | None, pairs: npt.NDArray[np.int64], known: KnownRanges
+) -> list[bool | None]:
+    """Whether an order of each pair is shown; None if one lacks queries of others."""
     measured = ~np.isnan(values)
     some = measured.any(axis=1)
     complete = np.flatnonzero(measured.sum(axis=0) == some.sum())
-    if len(complete) < 2 or not some.any():
-        return {}
-    mine = None if clusters is None else clusters[some]
-    (ranges,) = rank_ranges(values[some][:, complete], mine, level=LEVEL)
-    return {
-        (int(j), int(k)): bool(ranges.better[a, b])
-        for a, j in enumerate(complete)
-        for b, k in enumerate(complete)
-        if j != k
-    }
+    systems = values.shape[1]
+    shown = np.full((systems, systems), None)
+    if len(complete) > 1 and some.any():
+        mine = None if clusters is None else clusters[some]
+        (ranges,) = _ranges(values[some][:, complete, None], mine, known)
+        shown[np.ix_(complete, complete)] = ranges.better | ranges.better.T
+    found: list[bool | None] = shown[pairs[:, 0], pairs[:, 1]].tolist()
+    return found
 
 
-def _ordered(better: Mapping[tuple[int, int], bool], a: int, b: int) -> bool | None:
-    """Whether an order of two is shown; None if one lacks queries of others."""
-    if (a, b) not in better:
-        return None
-    return better[a, b] or better[b, a]
-
-
-def _rounded(value: float) -> float | None:
-    """Rounds a number; None for NaN, which JSON lacks."""
-    return None if np.isnan(value) else round(float(value), _DIGITS)
+def _rounded(values: Iterable[float]) -> list[float | None]:
+    """Rounds numbers; None for NaN, which JSON lacks."""
+    return [None if value != value else round(value, _DIGITS) for value in values]

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from harness.errors import UsageError
 from harness.records.run import RunRecord
@@ -20,9 +19,12 @@ from harness.records.scores import ProtocolResult, ScoreReport, SliceColumns
 from harness.schema import Ability
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Names = npt.NDArray[np.str_]
 
 _TOLERANCE = 1e-9
 _CATEGORY = "category:"
+_NAMES = ("protocol", "level", "ability", "category")
 
 
 def check_report(folder: Path, record: RunRecord | None, report: ScoreReport) -> None:
@@ -51,14 +53,15 @@ def check_report(folder: Path, record: RunRecord | None, report: ScoreReport) ->
 def check_means(folder: Path, report: ScoreReport, table: pa.Table) -> None:
     """Checks that each mean of scores.json is the mean of its queries in scores.parquet."""
     path = folder / "scores.json"
+    # pyarrow looks for dateutil at each comparison with a string; NumPy does not.
+    names = {c: np.array(table[c].to_pylist(), str) for c in _NAMES}
     for protocol in report.protocols:
-        mine = pc.and_(
-            pc.equal(table["protocol"], protocol.protocol), pc.equal(table["level"], protocol.level)
-        )
+        mine = (names["protocol"] == protocol.protocol) & (names["level"] == protocol.level)
         all_metrics = list(
             dict.fromkeys(m for part in protocol.columns.values() for m in _metrics(protocol, part))
         )
-        means, n = _means(table.filter(mine), [*protocol.columns], all_metrics)
+        masks = _masks(names["ability"][mine], names["category"][mine], [*protocol.columns])
+        means, n = _means(table, mine, masks, all_metrics)
         for row, (name, part) in enumerate(protocol.columns.items()):
             metrics, published = _metrics(protocol, part), _floats(part, "value")
             at = [all_metrics.index(metric) for metric in metrics]
@@ -71,23 +74,22 @@ def check_means(folder: Path, report: ScoreReport, table: pa.Table) -> None:
                 )
 
 
-def _means(rows: pa.Table, slices: list[str], metrics: list[str]) -> tuple[Floats, Floats]:
+def _means(
+    table: pa.Table, mine: Flags, masks: Floats, metrics: list[str]
+) -> tuple[Floats, Floats]:
     """Returns the mean of each metric over each slice (NaN for no queries), and its query count."""
-    masks = _masks(rows, slices)
-    values = np.full((len(rows), len(metrics)), np.nan)
+    values = np.full((masks.shape[1], len(metrics)), np.nan)
     for at, metric in enumerate(metrics):
-        if metric in rows.column_names:
-            values[:, at] = rows[metric].to_numpy()
+        if metric in table.column_names:
+            values[:, at] = table[metric].to_numpy()[mine]
     scored = ~np.isnan(values)
     n = masks @ scored
     return np.where(n, masks @ np.where(scored, values, 0) / np.maximum(n, 1), np.nan), n
 
 
-def _masks(rows: pa.Table, slices: list[str]) -> Floats:
+def _masks(abilities: Names, categories: Names, slices: list[str]) -> Floats:
     """Returns 1 for the queries of each slice and 0 for all others, (slices, queries)."""
-    # pyarrow looks for dateutil at each comparison with a string; NumPy does not.
-    abilities, categories = (np.array(rows[c].to_pylist(), str) for c in ("ability", "category"))
-    masks = {"all": np.ones(len(rows), bool), "answerable": abilities != str(Ability.ABSTENTION)}
+    masks = {"all": np.ones(len(abilities), bool), "answerable": abilities != Ability.ABSTENTION}
     for slice_ in slices:
         name = slice_.removeprefix(_CATEGORY)
         masks.setdefault(slice_, (abilities if name == slice_ else categories) == name)
