@@ -44,9 +44,15 @@ from harness.stats.joint import RankRanges, rank_ranges
 from harness.stats.paired import compare_columns
 
 LEVEL = 0.95
+LARGE = 100
+"""A board of more systems has ranks by its headline metrics alone, and pairs of its best systems.
+
+All pairs of a thousand systems in every metric would take an hour, and a page of 200 MB.
+"""
 _MAX_VALUES = 1 << 22
 """Number of values by query in memory at once: 32 MB."""
 
+_TOO_MANY = f"boards of more than {LARGE} systems have ranks by their headline metrics alone"
 _NO_SCORES = "its scores by query are not in scores.parquet: no rank can be had"
 
 Flags = npt.NDArray[np.bool_]
@@ -70,17 +76,20 @@ def add_ranks(results: Path, entries: Sequence[Entry], known: KnownRanges | None
     means over other queries do not compare, and failing on hard ones must not raise a rank; the
     note is the reason. The note of a rank warns of too few clusters to show any order.
     """
+    candidates = [entry for entry in entries if not entry.sees_gold_labels]
     protocols: dict[ProtocolKey, list[System]] = {}
-    for entry in entries:
-        if not entry.sees_gold_labels:
-            for protocol in entry.protocols:
-                protocols.setdefault(protocol.key, []).append((results / entry.run, protocol))
+    for entry in candidates:
+        for protocol in entry.protocols:
+            protocols.setdefault(protocol.key, []).append((results / entry.run, protocol))
+    headline, main = board_headline(candidates) if len(candidates) > LARGE else (None, [])
     for key, systems in protocols.items():
         columns: dict[tuple[str, str], dict[int, Results]] = {}
         for i, (_, protocol) in enumerate(systems):
             for name, found in protocol.slices.items():
                 for metric, result in found.items():
-                    if result.interval is not None:
+                    if headline is not None and (key != headline.key or metric not in main):
+                        found[metric] = replace(result, rank_note=_TOO_MANY)
+                    elif result.interval is not None:
                         columns.setdefault((metric, name), {})[i] = found
         folders = [folder for folder, _ in systems]
         _rank_columns(folders, key, columns, {} if known is None else known)
@@ -252,6 +261,21 @@ def compare_pairs(
             for name in slices
         },
     )
+
+
+def best_runs(board: Board) -> list[str]:
+    """Returns the runs whose pairs a page has: all, or of a large board the best ones."""
+    candidates = [entry for entry in board.entries if not entry.sees_gold_labels]
+    headline, metrics = board_headline(candidates)
+    if headline is None or len(candidates) <= LARGE:
+        return [entry.run for entry in candidates]
+    values = {
+        entry.run: one.overall[metrics[0]].value or 0
+        for entry in candidates
+        for one in entry.protocols
+        if one.key == headline.key and metrics[0] in one.overall
+    }
+    return sorted(values, key=lambda run: -values[run])[:LARGE]
 
 
 def _protocols(entries: Sequence[Entry], key: ProtocolKey) -> list[BoardProtocol]:

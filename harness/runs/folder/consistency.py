@@ -7,6 +7,7 @@ contradict each other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ Names = npt.NDArray[np.str_]
 
 _TOLERANCE = 1e-9
 _CATEGORY = "category:"
+_IDS = ("query", "haystack")
 _NAMES = ("protocol", "level", "ability", "category")
 
 
@@ -55,13 +57,14 @@ def check_means(folder: Path, report: ScoreReport, table: pa.Table) -> None:
     path = folder / "scores.json"
     # pyarrow looks for dateutil at each comparison with a string; NumPy does not.
     names = {c: np.array(table[c].to_pylist(), str) for c in _NAMES}
+    values = {c: table[c].to_numpy() for c in table.column_names if c not in (*_NAMES, *_IDS)}
     for protocol in report.protocols:
         mine = (names["protocol"] == protocol.protocol) & (names["level"] == protocol.level)
         all_metrics = list(
             dict.fromkeys(m for part in protocol.columns.values() for m in _metrics(protocol, part))
         )
         masks = _masks(names["ability"][mine], names["category"][mine], [*protocol.columns])
-        means, n = _means(table, mine, masks, all_metrics)
+        means, n = _means(values, mine, masks, all_metrics)
         for row, (name, part) in enumerate(protocol.columns.items()):
             metrics, published = _metrics(protocol, part), _floats(part, "value")
             at = [all_metrics.index(metric) for metric in metrics]
@@ -75,13 +78,13 @@ def check_means(folder: Path, report: ScoreReport, table: pa.Table) -> None:
 
 
 def _means(
-    table: pa.Table, mine: Flags, masks: Floats, metrics: list[str]
+    columns: Mapping[str, Floats], mine: Flags, masks: Floats, metrics: list[str]
 ) -> tuple[Floats, Floats]:
     """Returns the mean of each metric over each slice (NaN for no queries), and its query count."""
     values = np.full((masks.shape[1], len(metrics)), np.nan)
     for at, metric in enumerate(metrics):
-        if metric in table.column_names:
-            values[:, at] = table[metric].to_numpy()[mine]
+        if metric in columns:
+            values[:, at] = columns[metric][mine]
     scored = ~np.isnan(values)
     n = masks @ scored
     return np.where(n, masks @ np.where(scored, values, 0) / np.maximum(n, 1), np.nan), n

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.analysis.board import ranks
 from harness.analysis.board.leaderboard import build
-from harness.analysis.board.ranks import add_ranks
-from harness.analysis.board.records import BoardProtocol, Entry, RankedResult
+from harness.analysis.board.ranks import add_ranks, best_runs, compare_pairs
+from harness.analysis.board.records import BoardProtocol, Entry, RankedResult, board_headline
 from harness.analysis.board.summary import table
 from harness.datasets.registry import open_dataset
 from harness.records.scores import Interval
@@ -190,3 +191,34 @@ def test_a_board_of_small_haystacks_leads_with_the_deepest_cut_that_they_have(
     shown = "n ndcg@5 mrr@5 recall@5 map@5 95% of ndcg@5 failed, unresolved documents returned"
     assert " ".join(head.split("parameters")[1].split()) == shown
     assert "1-2  bm25" in table([made])
+
+
+def test_a_large_board_has_ranks_by_its_headline_metrics_and_pairs_of_its_best_systems(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = open_dataset("sample")
+    for retriever in ("recency", "bm25", "tfidf"):
+        score_run(run(dataset, RetrieverSpec(retriever), out=tmp_path), dataset)
+    (whole,) = build(tmp_path)[0]
+    monkeypatch.setattr(ranks, "LARGE", 2)
+    (large,) = build(tmp_path)[0]
+    _, headline = board_headline(large.entries)
+    for before, entry in zip(whole.entries, large.entries, strict=True):
+        for metric, result in entry.protocols[0].overall.items():
+            if metric in headline:
+                assert result == before.protocols[0].overall[metric]
+            else:
+                assert result.rank is None
+                assert result.rank_note.endswith("ranks by their headline metrics alone")
+    best = best_runs(large)
+    assert not any("recency" in run for run in best)
+    pairs = compare_pairs(tmp_path, large, best)
+    assert pairs is not None
+    assert set(pairs.runs) == set(best)
+    all_pairs = compare_pairs(tmp_path, whole)
+    assert all_pairs is not None
+    at = [all_pairs.runs.index(one) for one in pairs.runs]
+    place = {(0, 1): 0, (0, 2): 1, (1, 2): 2}[min(at), max(at)]
+    for metric, columns in pairs.results["all"].items():
+        assert columns.p == [all_pairs.results["all"][metric].p[place]]
+        assert columns.ordered == [all_pairs.results["all"][metric].ordered[place]]

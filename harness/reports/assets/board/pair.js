@@ -5,10 +5,13 @@ import { el, svg } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { nameOf } from "./data.js";
 
+/** Larger boards have the pairs of so many runs. */
+const LARGE = 100;
+
 /** The comparison of two runs by the shown metric, or by the first that was compared. */
 export function pairPanel(pairs, picked, { metric, protocol, key }) {
   const missing = picked.find(({ run }) => !pairs?.runs.includes(run));
-  if (missing) return el("p", { class: "note" }, `${nameOf(missing)} ${whyNot(missing)}.`);
+  if (missing) return el("p", { class: "note" }, `${nameOf(missing)} ${whyNot(missing, pairs)}.`);
   const at = picked.map(({ run }) => pairs.runs.indexOf(run));
   const [a, b] = [Math.min(...at), Math.max(...at)];
   const [older, newer] = [a, b].map((one) => picked[at.indexOf(one)]);
@@ -41,8 +44,12 @@ const placeOf = (a, b, n) => a * n - (a * (a + 1)) / 2 + (b - a - 1);
 const cellOf = (columns, at) =>
   Object.fromEntries(Object.entries(columns ?? {}).map(([name, values]) => [name, values[at]]));
 
-const whyNot = ({ sees_gold_labels: saw }) =>
-  saw ? "saw the gold labels, so it is not compared" : "has no scores by query to compare";
+function whyNot({ sees_gold_labels: saw }, pairs) {
+  if (saw) return "saw the gold labels, so it is not compared";
+  const n = pairs?.runs.length ?? 0;
+  if (n >= LARGE) return `is not among the ${n} best runs, whose pairs this page has`;
+  return "has no scores by query to compare";
+}
 
 /** The result over all queries, in a sentence. */
 function verdict(all, newer, older) {
