@@ -218,13 +218,14 @@ class ProtocolResult(Record, dict=True):
 
     def results(self, slice_: str) -> dict[str, MetricResult]:
         """Returns the results of one slice, by metric; empty where there is none."""
-        return _from_columns(self.columns[slice_], self, slice_) if slice_ in self.columns else {}
+        if slice_ not in self.columns:
+            return {}
+        return _from_columns(self.columns[slice_], self, slice_, MetricResult, whole=True)
 
     def results_as(self, kind: type[R], slice_: str) -> dict[str, R]:
         """Returns the results of one slice as records of a kind, without signatures and macro
         means."""
-        part = self.columns[slice_]
-        return _records(kind, part, self, _result_columns(part, self))
+        return _from_columns(self.columns[slice_], self, slice_, kind, whole=False)
 
     @cached_property
     def overall(self) -> dict[str, MetricResult]:
@@ -627,69 +628,40 @@ def _check_columns(name: str, part: SliceColumns, metrics: Sequence[str], bases:
                 raise ValueError(f"slice {name!r} names interval basis {at} of {bases}")
 
 
-def _result_columns(part: SliceColumns, protocol: ProtocolResult) -> dict[str, list[Any]]:
-    """Returns the fields of a slice's results, each with an entry for each metric, but for
-    signatures and macro means."""
-    counts = part.n if part.metric_n is None else part.metric_n
-    return {
-        "value": part.value,
-        "n": [part.n if n is None else n for n in _spread(counts, part)],
-        "interval": _intervals(part, protocol, ""),
-        "unmeasurable": [n or 0 for n in _spread(part.unmeasurable, part)],
-        **{
-            field: _spread(column, part)
-            for field in _PLAIN
-            if (column := getattr(part, field)) is not None
-        },
-    }
-
-
 def _from_columns(
-    part: SliceColumns, protocol: ProtocolResult, name: str
-) -> dict[str, MetricResult]:
+    part: SliceColumns, protocol: ProtocolResult, name: str, kind: type[R], *, whole: bool
+) -> dict[str, R]:
     metrics = protocol.metrics if part.metrics is None else part.metrics
-    columns = _result_columns(part, protocol)
-    columns["signature"] = [
-        fill_signature(protocol.signature, metric, name, n)
-        for metric, n in zip(metrics, columns["n"], strict=True)
-    ]
-    if part.macro_haystack_groups is not None:
-        values, groups = (
-            _spread(one, part) for one in (part.macro_haystack, part.macro_haystack_groups)
-        )
+    bases = [msgspec.structs.asdict(one) for one in protocol.interval_bases]
+
+    def each(column: Any) -> list[Any]:
+        return column if isinstance(column, list) else [column] * len(metrics)
+
+    def intervals(prefix: str) -> list[Interval | None]:
+        ends = (each(getattr(part, f"{prefix}{end}")) for end in ("low", "high", "basis"))
+        return [
+            None if None in (low, high, basis) else Interval(low=low, high=high, **bases[basis])
+            for low, high, basis in zip(*ends, strict=True)
+        ]
+
+    columns: dict[str, list[Any]] = {
+        "value": part.value,
+        "n": [part.n if n is None else n for n in each(part.metric_n)],
+        "interval": intervals(""),
+        "unmeasurable": [n or 0 for n in each(part.unmeasurable)],
+        **{field: each(one) for field in _PLAIN if (one := getattr(part, field)) is not None},
+    }
+    if whole:
+        signed = zip(metrics, columns["n"], strict=True)
+        columns["signature"] = [fill_signature(protocol.signature, m, name, n) for m, n in signed]
+    if whole and part.macro_haystack_groups is not None:
+        values, groups = each(part.macro_haystack), each(part.macro_haystack_groups)
         columns["macro_haystack"] = [
             None if n is None else MacroMean(value=value, groups=n, interval=interval)
-            for value, n, interval in zip(
-                values, groups, _intervals(part, protocol, "macro_haystack_"), strict=True
-            )
+            for value, n, interval in zip(values, groups, intervals("macro_haystack_"), strict=True)
         ]
-    return _records(MetricResult, part, protocol, columns)
-
-
-def _records(
-    kind: type[R], part: SliceColumns, protocol: ProtocolResult, columns: Mapping[str, list[Any]]
-) -> dict[str, R]:
-    """Returns a record for each metric, from columns by field."""
-    metrics = protocol.metrics if part.metrics is None else part.metrics
     rows = zip(*columns.values(), strict=True)
     return {
         metric: kind(**dict(zip(columns, row, strict=True)))
         for metric, row in zip(metrics, rows, strict=True)
     }
-
-
-def _intervals(part: SliceColumns, protocol: ProtocolResult, prefix: str) -> list[Interval | None]:
-    """Returns the interval of each metric, or None; `prefix` is that of its columns."""
-    bases = [msgspec.structs.asdict(one) for one in protocol.interval_bases]
-    ends = (_spread(getattr(part, f"{prefix}{end}"), part) for end in ("low", "high", "basis"))
-    return [
-        None
-        if low is None or high is None or basis is None
-        else Interval(low=low, high=high, **bases[basis])
-        for low, high, basis in zip(*ends, strict=True)
-    ]
-
-
-def _spread(column: Any, part: SliceColumns) -> list[Any]:
-    """Returns a column with an entry for each metric."""
-    return column if isinstance(column, list) else [column] * len(part.value)
