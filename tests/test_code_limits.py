@@ -13,7 +13,7 @@ HARNESS = ROOT / "harness"
 
 LINES = {
     "adapters": 6_930,
-    "harness/analysis": 7_775,
+    "harness/analysis": 7_810,
     "harness/cli": 5_480,
     "harness/datasets": 4_035,
     "harness/extensions/answers": 5_940,
@@ -26,12 +26,12 @@ LINES = {
     "harness/extensions/site": 2_730,
     "harness/io": 1_955,
     "harness/records": 1_540,
-    "harness/reports": 2_370,
+    "harness/reports": 2_385,
     "harness/retrievers": 5_525,
     "harness/runfiles": 2_590,
-    "harness/runs": 6_435,
+    "harness/runs": 6_440,
     "harness/scoring": 6_770,
-    "harness/stats": 2_920,
+    "harness/stats": 2_955,
     "harness/testing": 1_950,
 }
 """The most lines of Python in each package. Whoever removes lines may lower them."""

@@ -36,10 +36,12 @@ T = TypeVar("T")
 LONGEST = 700
 """Maximum characters of a text on a page; the rest is in the dataset."""
 SHORTEST = 100
-"""Texts are not cut below this length, however many documents a page has."""
+"""Texts are not cut below this length; of too many documents only the first have theirs."""
 _PART = 1 << 20  # rows of a run that are in memory as texts
-ALL_TEXTS = 6_000_000
-"""Characters of all documents of a page, from which the length of each follows."""
+ALL_TEXTS = 2_500_000
+"""Characters of all documents of a page, from which the length of each follows: 3 MB in all."""
+OMITTED = -2
+"""The number of a text that is omitted to keep a page small."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,10 @@ class Texts:
 
 
 class Shelf:
-    """The documents that a page names, each once for every haystack that dates it."""
+    """The documents that a page names, each once for every haystack that dates it.
+
+    Those that are placed first have their texts, if a page cannot have all.
+    """
 
     def __init__(self, dataset: Dataset, texts: Texts, *, share: bool) -> None:
         self._dataset, self._texts, self._share = dataset, texts, share
@@ -232,11 +237,14 @@ class Shelf:
                 found[at] = value
             return found
 
-        contents = column(documents.contents(rows))
         longest = max(SHORTEST, min(LONGEST, ALL_TEXTS // max(1, n)))
+        text = [OMITTED] * n
+        some = ALL_TEXTS // longest
+        for at, content in zip(numbers[:some], documents.contents(rows[:some]), strict=True):
+            text[at] = self._texts.number(content, longest)
         return DocumentColumns(
             id=ids,
-            text=[self._texts.number(text, longest) for text in contents],
+            text=text,
             date=column(self._dates(keys)),
             session=column(documents.column("session", rows).to_pylist()),
             speaker=column(documents.column("speaker", rows).to_pylist()),

@@ -138,12 +138,13 @@ def _ranking(material: Material, asked: Rows, shown: int, shelf: Shelf) -> Ranki
     }
     haystacks = dataset.query_haystack[query].tolist()
     pairs = list(zip(query.tolist(), rows.tolist(), strict=True))
+    documents = [-1] * len(pairs)
+    for at in np.argsort(resolved.rank[inside][mine], kind="stable").tolist():  # first ranks first
+        if pairs[at][1] >= 0:
+            documents[at] = shelf.place(haystacks[at], pairs[at][1])
     return RankingColumns(
         start=starts,
-        document=[
-            shelf.place(h, row) if row >= 0 else -1
-            for h, (_, row) in zip(haystacks, pairs, strict=True)
-        ],
+        document=documents,
         grade=[max(0, grades.get(pair, 0)) for pair in pairs],
     )
 

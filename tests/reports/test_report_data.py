@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.io.files import read_json
 from harness.io.records import to_tree
 from harness.records.scores import MetricResult
-from harness.reports.material import Shelf, Texts
+from harness.reports.material import OMITTED, Shelf, Texts
 from harness.reports.report import report_data
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
@@ -156,8 +156,13 @@ def test_texts_stand_once_and_long_ones_are_cut(data: dict[str, Any], sample: Da
     assert queries["texts"][queries["columns"]["text"][0]] == sample.query(0).text
 
 
-def test_texts_are_shorter_in_a_report_of_many_documents(tmp_path: Path) -> None:
-    documents = [f'{{"_id": "d{i}", "text": "{i:05} {"x" * 500}"}}' for i in range(20_000)]
+@pytest.mark.parametrize(
+    ("n", "longest", "with_text"), [(10_000, 250, 10_000), (30_000, 100, 25_000)]
+)
+def test_texts_are_shorter_in_a_report_of_many_documents_and_the_last_are_omitted(
+    n: int, longest: int, with_text: int, tmp_path: Path
+) -> None:
+    documents = [f'{{"_id": "d{i}", "text": "{i:05} {"x" * 500}"}}' for i in range(n)]
     (tmp_path / "corpus.jsonl").write_text("\n".join(documents))
     (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "x"}')
     (tmp_path / "qrels").mkdir()
@@ -165,10 +170,11 @@ def test_texts_are_shorter_in_a_report_of_many_documents(tmp_path: Path) -> None
     dataset = open_dataset("labelled", source=tmp_path)
     texts = Texts(share=False)
     shelf = Shelf(dataset, texts, share=False)
-    for row in range(20_000):
+    for row in range(n):
         shelf.place(0, row)
-    shelf.columns()
-    assert texts.all[7] == f"00007 {'x' * 294} … (206 characters more)"
+    found = shelf.columns().text
+    assert found == [*range(with_text), *[OMITTED] * (n - with_text)]
+    assert texts.all[7] == f"00007 {'x' * (longest - 6)} … ({506 - longest} characters more)"
 
 
 def test_what_is_shared_holds_no_text_of_the_dataset(bm25: Path, sample: Dataset) -> None:

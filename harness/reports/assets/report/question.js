@@ -6,6 +6,9 @@ import { table } from "../shared/tables.js";
 import { answersOf } from "./answered.js";
 import { data, of, runDot, several, who } from "./data.js";
 
+/** The number of a text that the page omits; evidence and first ranks have theirs. */
+const OMITTED = -2;
+
 /**
  * The panel of a question; `at` is its index in the columns, `view` the chosen protocol and metric.
  * `walk` has its position in the list (`said`), `step(1)` to the next question, and `close()`.
@@ -25,7 +28,10 @@ export function questionPanel(at, view, walk) {
     ]
       .filter((part, place, all) => part && all.indexOf(part) === place)
       .join(" · ");
-  const body = (document) => (documents.text ? text(documents.text[document]) : null);
+  const body = (document) => {
+    if (documents.text?.[document] === OMITTED) return "[text omitted to keep this page small]";
+    return documents.text ? text(documents.text[document]) : null;
+  };
 
   const answers = (columns.answers?.[at] ?? []).map(text).filter(Boolean);
   const parts = [
