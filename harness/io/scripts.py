@@ -63,8 +63,12 @@ def is_unspaced(texts: Sequence[str]) -> bool:
 
     Texts in such a script also contain numbers, addresses and names in Latin letters.
     """
-    found = sum(len(_UNSPACED.findall(text)) for text in texts if not text.isascii())
-    return 4 * found >= sum(map(len, texts)) > 0
+    characters = sum(map(len, texts))
+    # Such a character has three bytes or more, so few bytes rule them out.
+    more = sum(len(text.encode(errors="surrogatepass")) for text in texts) - characters
+    if 2 * more < characters:
+        return False
+    return 4 * sum(len(_UNSPACED.findall(text)) for text in texts) >= characters > 0
 
 
 def main_script(texts: Iterable[str]) -> str:

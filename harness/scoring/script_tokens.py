@@ -34,7 +34,10 @@ def _runs() -> tuple[re.Pattern[str], list[float]]:
 def without_runs(text: str) -> tuple[str, int]:
     """Returns a text without its runs of the scripts in `_PER_TOKEN`, and their tokens."""
     pattern, rates = _runs()
-    tokens = 0
-    for run in pattern.finditer(text):
-        tokens += max(1, round(len(run[0]) / rates[(run.lastindex or 1) - 1]))
-    return pattern.sub(" ", text), tokens
+    found: list[int] = []
+
+    def blank(run: re.Match[str]) -> str:
+        found.append(max(1, round(len(run[0]) / rates[(run.lastindex or 1) - 1])))
+        return " "
+
+    return pattern.sub(blank, text), sum(found)
