@@ -4,7 +4,8 @@
     python -m tests.benchmarks.vectors exact [--documents 8841823] [--dtype float16]
 
 The vectors are random and the encoder hands them out, so that the harness's own work is measured.
-`exact` needs 1.5 KB of disk a document (half of it with float16), in --home.
+`exact` needs 1.5 KB of disk a document (half of it with float16), in --home. Vectors that fit in
+memory are searched by NumPy too.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def fill(n: int, dtype: str) -> None:
 def exact(n: int, dtype: str, shuffled: bool) -> None:
     """Open, check and search what `fill` kept; print what each step cost as JSON."""
     from harness.extensions.dense.embeddings import Store, digests
-    from harness.extensions.dense.exact_search import PIECE, Passages, nearest
+    from harness.extensions.dense.exact_search import HELD, PIECE, Passages, nearest
 
     memory = Memory()
     store = Store("random", "r", dtype)
@@ -129,7 +130,11 @@ def exact(n: int, dtype: str, shuffled: bool) -> None:
     made = step("check, and measure lengths", lambda: Passages(store.read, places, DIMENSION, True))
     questions = np.random.default_rng(3).standard_normal((max(QUESTIONS), DIMENSION), np.float32)
     for q in QUESTIONS:
-        step(f"search {q:,}", lambda q=q: nearest(questions[:q], made.pieces(), 1000))
+        step(f"search {q:,}", lambda q=q: nearest(questions[:q], made.pieces(q), 1000))
+    if n * DIMENSION * 4 <= HELD:
+        (whole,) = (vectors for _, vectors in made.pieces(1))
+        for q in QUESTIONS[:2]:
+            step(f"NumPy, {q:,}", lambda q=q: np.argpartition(questions[:q] @ whole.T, -1000))
     piece = questions[:1].repeat(PIECE, axis=0)
 
     def multiply() -> None:

@@ -200,7 +200,7 @@ class VectorRetriever:
         vectors = self.of_questions([query.text for query in queries])
         if self._approximate:
             return self._approximate.search(vectors, k)
-        return nearest(vectors, self._documents.pieces(), k)
+        return nearest(vectors, self._documents.pieces(len(vectors)), k)
 
     def report(self) -> dict[str, object]:
         """Returns the model, its revision, the savings of the cache, and approximate recall."""
