@@ -48,6 +48,7 @@ def test_cues_are_inserted_by_time_and_what_the_official_rule_does_is_counted(
         assert [one.id for one in documents if one.id[0] == "C"] == [f"C{number}:1", f"C{number}:2"]
 
 
+@pytest.mark.slow
 def test_bm25_reaches_the_values_of_rank_bm25(home: Path, files: Path, tmp_path: Path) -> None:
     dataset = open_dataset("locomo-plus", source=files)
     retriever = RetrieverSpec("bm25-okapi", {"tokens": "words"})

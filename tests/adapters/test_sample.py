@@ -125,6 +125,7 @@ def test_bm25_finds_a_good_part_and_is_far_from_perfect(sample: Dataset) -> None
     assert max(abilities) - min(abilities) > 0.1
 
 
+@pytest.mark.slow
 def test_no_place_nor_date_nor_length_nor_speaker_gives_the_evidence_away(sample: Dataset) -> None:
     rankers = {
         "newest": by(lambda d: (-d.timestamp, -d.position)),

@@ -244,6 +244,7 @@ def test_what_is_neither_yes_nor_no_is_counted_and_what_is_filtered_left_out(
     assert block.excluded == {}
 
 
+@pytest.mark.slow
 def test_replies_without_an_answer_fail_with_a_reason_and_never_abstain(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path
 ) -> None:
@@ -278,6 +279,7 @@ def test_replies_without_an_answer_fail_with_a_reason_and_never_abstain(
     assert one["scores"]["queries"]["failed"] == 5
 
 
+@pytest.mark.slow
 def test_a_judge_that_reasons_is_noted_and_its_verdict_follows_the_reasoning(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path
 ) -> None:
@@ -345,6 +347,7 @@ def test_a_reader_that_fails_on_half_has_not_the_accuracy_of_the_other_half(
     assert cell["pairs"][0]["shown"]
 
 
+@pytest.mark.slow
 def test_a_failed_repetition_counts_0_and_takes_its_question_from_the_answered_ones(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path
 ) -> None:
@@ -469,6 +472,7 @@ def test_a_budget_is_the_same_for_all_and_a_dry_run_asks_nothing(
     assert len(told.err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path, sample: Dataset
 ) -> None:
@@ -543,6 +547,7 @@ def test_judging_what_is_no_folder_of_answers_is_refused(harness: Harness, run: 
         assert said in told.err
 
 
+@pytest.mark.slow
 def test_a_folder_names_all_answers_below_it_and_a_unique_beginning_names_one(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path, tmp_path: Path
 ) -> None:
@@ -593,6 +598,7 @@ def _judge_as(project: Project, name: str, rule: Rule, rows_of: dict[str, int], 
         log.append(Annotation(query=one.query, document=one.document, grade=int(right)))
 
 
+@pytest.mark.slow
 def test_judges_stand_beside_people_who_judged_a_sample(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
 ) -> None:
@@ -653,6 +659,7 @@ def test_judges_stand_beside_people_who_judged_a_sample(
         assert (told.status, said in told.err) == (2, True), told.err
 
 
+@pytest.mark.slow
 def test_a_difference_behind_a_judge_holds_the_truth_between_two_systems(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
 ) -> None:

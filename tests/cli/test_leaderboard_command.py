@@ -43,6 +43,7 @@ def results(three_runs: Path, tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
+@pytest.mark.slow
 def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
     harness: Callable[..., Any], results: Path, sample: Dataset
 ) -> None:

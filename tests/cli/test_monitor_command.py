@@ -108,6 +108,7 @@ def test_on_alert_gets_each_alarm(
     assert "could not be started" in harness(*command, "no-such-command").err
 
 
+@pytest.mark.slow
 def test_it_follows_and_serves_until_it_is_stopped(
     questions: list[tuple[str, list[str]]], tmp_path: Path
 ) -> None:

@@ -169,6 +169,7 @@ def values(folder: Path, metric: str) -> np.ndarray:
     return mine.sort_values("query")[metric].to_numpy()
 
 
+@pytest.mark.slow
 def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
     place: Path, harness: Callable[..., Any]
 ) -> None:

@@ -189,6 +189,7 @@ def test_what_does_not_fit_side_by_side_stands_below_each_other_and_nothing_is_l
     assert grid(rows, heads, width=500).count("name") == 1
 
 
+@pytest.mark.slow
 def test_a_shell_completes_commands_options_runs_and_retrievers(two: None, tmp_path: Path) -> None:
     """As bash asks: the line and the place of the cursor in variables, answers on descriptor 8."""
 

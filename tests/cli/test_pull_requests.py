@@ -194,6 +194,7 @@ def test_a_bad_submission_is_refused_with_a_line_and_the_board_stays(
     assert not (checkout / "site").exists()
 
 
+@pytest.mark.slow
 def test_a_refused_submission_leaves_the_accepted_one_of_the_same_rankings(
     harness: Harness, runs: dict[str, Path], tmp_path: Path
 ) -> None:

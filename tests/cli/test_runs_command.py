@@ -63,6 +63,7 @@ def test_runs_reads_runs_that_changed_and_ignores_a_damaged_list_cache(
     assert {*_listed(harness)} == {"tfidf", "renamed"}
 
 
+@pytest.mark.slow
 def test_commands_take_a_name_or_a_unique_beginning_where_they_take_a_folder(
     harness: Harness, two: dict[str, Path]
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_name_shows_on_boards_and_in_comparisons_and_can_be_changed(
         assert said.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_two_versions_of_ones_own_code_look_different_on_a_board(
     harness: Harness, tmp_path: Path
 ) -> None:

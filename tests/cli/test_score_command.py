@@ -98,6 +98,7 @@ def test_rankings_from_any_file_score_as_the_run_they_came_from(
         assert not {"measured", "git", "machine"} & set(scored["run"])
 
 
+@pytest.mark.slow
 def test_locomo_s_table_of_reference_is_reached(
     harness: Callable[..., Any], locomo: list[str]
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_log_of_everything_scores_as_the_run_does(
     assert harness("report", next(Path("results").glob("*served*"))).status == 0
 
 
+@pytest.mark.slow
 def test_scores_are_over_the_queries_that_were_asked(
     harness: Harness,
     sample: Dataset,

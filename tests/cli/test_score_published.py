@@ -112,6 +112,7 @@ def test_what_was_asked_is_what_is_scored(
     assert ratio == pytest.approx(cells["recall@5"].value * 197)
 
 
+@pytest.mark.slow
 def test_what_came_without_an_id_counts_as_wrong_and_not_as_unasked(
     harness: Harness, data: Path, tmp_path: Path, locomo: list[str]
 ) -> None:
@@ -145,6 +146,7 @@ def test_what_came_without_an_id_counts_as_wrong_and_not_as_unasked(
         assert (about["silent"], about["broken"], about["asked"]) == (6, 4, 20)
 
 
+@pytest.mark.slow
 def test_misses_are_in_the_mean_however_they_are_written(
     harness: Harness, data: Path, tmp_path: Path
 ) -> None:
@@ -201,6 +203,7 @@ def test_doubled_broken_and_unknown_records_are_counted_and_named(
         assert len(told.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_stage_or_a_granularity_is_asked_for_by_name(
     harness: Harness, data: Path, locomo: list[str]
 ) -> None:
@@ -225,6 +228,7 @@ def test_a_stage_or_a_granularity_is_asked_for_by_name(
         assert said in told.err
 
 
+@pytest.mark.slow
 def test_runs_compare_that_were_scored_on_the_same_questions(harness: Harness, data: Path) -> None:
     published = data / "published"
     asked_500 = published / "memory-core-eval" / "bm25_2026-04-19_19-46-05_n500.json"

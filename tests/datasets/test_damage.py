@@ -139,6 +139,7 @@ def test_what_is_sent_to_another_process_holds_no_file(home: Path) -> None:
     assert (len(sent), sent.names) == (0, documents.names)
 
 
+@pytest.mark.slow
 def test_a_run_on_a_damaged_dataset_ends_and_charges_nobody(home: Path, tmp_path: Path) -> None:
     dataset = open_dataset("sample", quiet=True)
     path = dataset.folder / "documents.arrow"

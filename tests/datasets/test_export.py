@@ -148,6 +148,7 @@ def test_beir_format_read_as_beir_has_the_same_texts_and_judgements(
     assert again.fingerprint == dataset.fingerprint
 
 
+@pytest.mark.slow
 def test_trec_format_is_read_back_with_the_same_judgements(
     data: Path, home: Path, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ class Lexical:
         return found
 
 
+@pytest.mark.slow
 def test_a_provider_ranks_as_the_same_code_does_as_a_class(
     providers: Path, home: Path, tmp_path: Path
 ) -> None:

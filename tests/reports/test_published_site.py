@@ -41,6 +41,7 @@ def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_part_link_and_report_of_a_site_is_there_and_holds_no_text(
     harness: Harness, results: Path, docs: Path, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def run(
     return copy
 
 
+@pytest.mark.slow
 def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
     run: Path, sample: Dataset
 ) -> None:

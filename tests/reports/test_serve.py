@@ -212,6 +212,7 @@ def test_what_a_dead_run_left_is_removed_and_nothing_else(
     assert [dead.exists(), alive.exists(), (results / bm25.name).exists()] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_runs_that_were_chosen_are_compared(
     port: int, results: Path, bm25: Path, tfidf: Path
 ) -> None:

@@ -213,6 +213,7 @@ def test_a_wrong_answer_costs_its_question_or_haystack_and_is_no_zero(
     _costs_what_it_concerns(*answered(change, tmp_path))
 
 
+@pytest.mark.slow
 def test_an_answer_that_comes_too_late_costs_its_question_or_haystack_and_is_no_zero(
     tmp_path: Path,
 ) -> None:
@@ -228,6 +229,7 @@ def _costs_what_it_concerns(folder: Path, changed: list[str]) -> None:
     assert len(changed) <= record.failed < record.asked
 
 
+@pytest.mark.slow
 def test_ten_megabytes_in_a_hit_are_borne_and_kept(tmp_path: Path) -> None:
     large = "a long memory of boats " * 450_000
 

@@ -45,6 +45,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text() | st.from_regex(r"[a-zA-Z0-9_ .é²İß-]{0,20}"), max_size=6))
 @example(["", "a", "a b", "ab", "ab", "-ab_1 C3", "straße İstanbul ½ x² don't"])
 @example(["ab", "cd"])

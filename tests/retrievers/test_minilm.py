@@ -84,6 +84,7 @@ def test_a_second_run_embeds_nothing_and_ranks_the_same(own: Path, tmp_path: Pat
     assert again["reported"]["cache_hit_rate"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_a_model_of_the_hub_is_fetched_once_and_serves_offline(own: Path, tmp_path: Path) -> None:
     folder = tiny_bert.write(tmp_path / "model")

@@ -105,6 +105,7 @@ def test_a_record_holds_what_was_billed_whatever_was_killed(
     assert record.cut_off_attempts == kills
 
 
+@pytest.mark.slow
 def test_no_more_than_the_limit_is_billed_over_all_attempts(home: Path, tmp_path: Path) -> None:
     billing = Billing(1, most=1)
     assert attempts(billing, tmp_path, kills=3, questions=40, max_usd=14.0) == EXCEEDED

@@ -110,6 +110,7 @@ def failing(tmp_path: Path) -> str:
     return f"{tmp_path}/failing.py:"
 
 
+@pytest.mark.slow
 def test_a_haystack_where_nothing_was_found_is_told_loudly_unless_that_is_allowed(
     notes: Dataset, failing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +138,7 @@ def _errors(folder: Path) -> dict[str, str]:
     return {line["query"]: line["error"] for line in map(orjson.loads, lines)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_haystack_that_cannot_be_indexed_costs_its_queries(
     notes: Dataset, failing: str, tmp_path: Path, workers: int

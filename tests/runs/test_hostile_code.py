@@ -114,6 +114,7 @@ def test_a_plugin_that_exits_as_it_is_imported_is_told(run: Run) -> None:
         assert len(told.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_ids_that_come_one_by_one_are_all_taken(
     run: Run,
     tmp_path: Path,

@@ -261,6 +261,7 @@ def test_what_an_edited_helper_or_an_unknown_setting_took_in_is_another_ingestio
     assert len(bill) == 120
 
 
+@pytest.mark.slow
 def test_items_of_one_haystack_in_two_processes_take_it_in_once(
     home: Path, bill: Bill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -355,6 +355,7 @@ def test_answers_that_were_mixed_up_are_discarded_and_what_they_cost_is_not(tmp_
     assert record.measured.searching.usd == pytest.approx(0.2 + 0.4)
 
 
+@pytest.mark.slow
 def test_what_was_cut_off_is_not_more_after_a_resume_that_was_refused(
     systems: str, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def test_scores_of_which_half_was_written_are_refused_until_they_are_scored_agai
     compare(pair)
 
 
+@pytest.mark.slow
 def test_a_number_changed_by_hand_passes_no_verdict(
     pair: tuple[Path, Path], harness: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_name_is_noted_in_a_sealed_record_and_files_may_still_not_change(
         assert RunFolder(pair[0]).rankings
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_of_a_folder_is_told_or_changes_nothing(
     pair: tuple[Path, Path], sample: Dataset
 ) -> None:

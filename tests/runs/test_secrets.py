@@ -179,6 +179,7 @@ def says_its_token(message: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return 200, {"results": [{"hits": [{"text": f"{CANARY}!"}]} for _ in message["queries"]]}
 
 
+@pytest.mark.slow
 def test_a_service_that_says_its_token_gets_it_into_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harness: Callable[..., Any]
 ) -> None:

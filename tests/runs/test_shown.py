@@ -243,6 +243,7 @@ def test_positions_count_from_either_end_and_no_further(home: Path, tmp_path: Pa
             corpus[beyond]
 
 
+@pytest.mark.slow
 def test_a_corpus_in_blocks_is_the_same_corpus_whatever_fits_into_a_window(
     home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

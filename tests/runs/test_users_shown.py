@@ -91,6 +91,7 @@ def foreign(dataset: Dataset, pairs: list[tuple[str, str]]) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 def test_a_retriever_that_reads_user_ids_returns_no_document_of_others(
     scopes: Dataset, systems: str, tmp_path: Path

@@ -177,6 +177,7 @@ _QUESTION = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(_CHANGE, min_size=1, max_size=5, unique=True), st.lists(_QUESTION, min_size=1))
 def test_any_changes_questions_and_rankings_are_counted_as_plain_python_does(

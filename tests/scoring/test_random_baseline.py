@@ -48,6 +48,7 @@ def of_all(orders: list[tuple[str, ...]], judged: dict[str, int]) -> Ranked:
     return ranked(dict(zip(names, orders, strict=True)), from_dict(dict.fromkeys(names, judged)))
 
 
+@pytest.mark.slow
 @given(haystacks())
 @settings(max_examples=30)
 def test_chance_is_the_mean_over_all_permutations_and_ceiling_the_best_of_all_answers(
@@ -78,6 +79,7 @@ def test_chance_is_the_mean_over_all_permutations_and_ceiling_the_best_of_all_an
 CARRIED = st.lists(st.tuples(st.sets(st.sampled_from("abcd"), max_size=3), st.integers(0, 2)))
 
 
+@pytest.mark.slow
 @given(CARRIED.filter(lambda some: 0 < len(some) < 6), st.sets(st.sampled_from("abxy")), st.data())
 @settings(max_examples=40)
 def test_ceiling_with_shared_evidence_is_that_of_the_best_ranking_in_any_order_of_the_lines(

@@ -238,6 +238,7 @@ def test_a_folder_with_fewer_numbers_is_verified(folder: Path) -> None:
     assert verify_folder(folder).differences == []
 
 
+@pytest.mark.slow
 def test_numbers_of_changes_are_recomputed_and_held(tmp_path: Path) -> None:
     dataset = open_dataset("changes")
     made = run(dataset, BM25(), Settings(k=20), out=tmp_path)

@@ -129,6 +129,7 @@ class Filter:
 """
 
 
+@pytest.mark.slow
 def test_scores_of_runs_agree_with_plain_counting_and_a_filter_ranks_first(
     home: Path, tmp_path: Path
 ) -> None:

@@ -104,6 +104,7 @@ def random_case(rng: random.Random) -> tuple[dict, dict]:
     return qrels, run
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(max_examples=150)
 def test_equals_pytrec_eval_on_random_cases(seed: int) -> None:

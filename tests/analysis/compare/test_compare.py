@@ -257,6 +257,7 @@ def test_failed_queries_count_0_in_a_comparison(bench: Bench, pair: tuple[Path, 
     assert compared.mean_a == pytest.approx(each.means[0].value)
 
 
+@pytest.mark.slow
 def test_haystacks_are_counted_that_hold_a_pair(
     bench: Bench, pair: tuple[Path, Path], tmp_path: Path
 ) -> None:

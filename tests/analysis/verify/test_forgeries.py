@@ -131,6 +131,7 @@ def drop_queries(folder: Path) -> None:
     reseal(folder)
 
 
+@pytest.mark.slow
 def test_a_run_without_seven_of_its_queries_is_not_scored(harness: Harness, folder: Path) -> None:
     drop_queries(folder)
     told = harness("score", folder)
@@ -177,6 +178,7 @@ def halve_times(folder: Path) -> None:
     edit_record(folder, edit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forge", "check"),
     [
@@ -230,6 +232,7 @@ def of_version(version: str) -> Callable[[Any], None]:
     return edit
 
 
+@pytest.mark.slow
 def test_scores_older_than_their_run_fail_and_newer_ones_are_said_not_to_be_checked(
     harness: Harness, folder: Path
 ) -> None:

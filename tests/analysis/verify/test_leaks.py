@@ -67,6 +67,7 @@ def scope_numbers(verdict: Verification) -> tuple[int, list[str]]:
     return verdict.values["scope/1, turn"], left
 
 
+@pytest.mark.slow
 def test_leaks_are_counted_from_the_rankings(folder: Path) -> None:
     verdict = verify(folder, rescore=rescore)
     assert verdict.agrees, "\n".join(lines(verdict, quiet=True))

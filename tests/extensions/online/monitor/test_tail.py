@@ -178,6 +178,7 @@ def rotate(log: Path, kept: int) -> None:
             newer.rename(older)
 
 
+@pytest.mark.slow
 def test_a_fast_rotation_loses_nothing_or_says_so(log: Path) -> None:
     def writes() -> None:
         handler = RotatingFileHandler(log, maxBytes=30_000, backupCount=2)
