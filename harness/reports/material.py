@@ -238,13 +238,13 @@ class Shelf:
             return found
 
         longest = max(SHORTEST, min(LONGEST, ALL_TEXTS // max(1, n)))
-        text = [OMITTED] * n
         some = ALL_TEXTS // longest
-        for at, content in zip(numbers[:some], documents.contents(rows[:some]), strict=True):
-            text[at] = self._texts.number(content, longest)
+        contents = documents.contents(rows[:some])
+        texts = [self._texts.number(content, longest) for content in contents]
+        texts += [OMITTED] * (len(rows) - len(texts))
         return DocumentColumns(
             id=ids,
-            text=text,
+            text=[-1 if at is None else at for at in column(texts)],
             date=column(self._dates(keys)),
             session=column(documents.column("session", rows).to_pylist()),
             speaker=column(documents.column("speaker", rows).to_pylist()),
