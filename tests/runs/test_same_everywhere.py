@@ -27,8 +27,7 @@ def test_hash_seeds_locales_and_time_zones_change_no_byte(
 def test_no_retriever_of_the_package_depends_on_what_is_around_it(
     retriever: str, home: Path, tmp_path: Path
 ) -> None:
-    odd, ways = ODD, [(PLAIN, ("--batch-size", "7"))]
+    odd, batches = ODD, ("--batch-size", "7")
     if retriever in ("minilm", "hybrid"):  # batches and threads decide the last digits of scores
-        odd, ways = {name: ODD[name] for name in ODD if "THREADS" not in name}, []
-    ways += [(PLAIN, ()), (odd, ()), ({"PYTHONHASHSEED": "5"}, ("--workers", "2"))]
-    all_alike(retriever, tmp_path, ways)
+        odd, batches = {name: ODD[name] for name in ODD if "THREADS" not in name}, ()
+    all_alike(retriever, tmp_path, [(PLAIN, ()), (odd, ("--workers", "2", *batches))])
