@@ -1,4 +1,4 @@
-"""Answering and judging are killed at twenty points: nothing is lost, and nothing is paid twice."""
+"""Answering and judging are killed at ten points: nothing is lost, and nothing is paid twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from polling import wait_until
 from harness.datasets.reader import Dataset
 
 _AT_ONCE = 4
-_POINTS = 10
+_POINTS = 5
 
 
 def _killed(command: list[str], endpoint: OpenAIEndpoint, calls: int) -> None:
@@ -33,7 +33,7 @@ def _killed(command: list[str], endpoint: OpenAIEndpoint, calls: int) -> None:
 
 
 @pytest.mark.slow
-def test_killed_at_twenty_points_not_one_call_is_paid_twice_and_none_is_lost(
+def test_killed_at_ten_points_not_one_call_is_paid_twice_and_none_is_lost(
     sample: Dataset,
     sample_run: Callable[..., Path],
     home: Path,
@@ -53,14 +53,14 @@ def test_killed_at_twenty_points_not_one_call_is_paid_twice_and_none_is_lost(
         harness = [sys.executable, "-m", "harness"]
         answer = [*harness, "answer", str(run), "--no-baselines", *model]
         for point in range(_POINTS):
-            _killed(answer, endpoint, 1 + 5 * point)
+            _killed(answer, endpoint, 1 + 10 * point)
             assert not list(run.parent.glob("*.answers")), "nothing half-written stands there"
         subprocess.run(answer, check=True, capture_output=True)
         (folder,) = run.parent.glob("*.answers")
         asked = len(set(endpoint.bills))
         judge = [*harness, "judge", str(folder), "--judge", "plain", *model]
         for point in range(_POINTS):
-            _killed(judge, endpoint, 1 + 5 * point)
+            _killed(judge, endpoint, 1 + 10 * point)
             assert not list(folder.glob("judgements/*/judge.json"))
         subprocess.run(judge, check=True, capture_output=True)
         billed, times = endpoint.bills, len(endpoint.bills)
