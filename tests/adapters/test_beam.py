@@ -39,6 +39,7 @@ def mends(dataset: Dataset, words: str) -> int:
     return sum(count for kind, count in repairs(dataset).items() if words in kind)
 
 
+@pytest.mark.slow
 def test_the_100k_tier_is_whole_and_is_its_publishers(home: Path, chats: Path) -> None:
     dataset = open_dataset("beam/100k", source=chats)
     assert dataset.manifest.official
@@ -54,6 +55,7 @@ def test_the_100k_tier_is_whole_and_is_its_publishers(home: Path, chats: Path) -
     assert len(of_session.documents) == 1877
 
 
+@pytest.mark.slow
 def test_no_text_tells_its_place_in_the_plan(home: Path, chats: Path) -> None:
     dataset = open_dataset("beam/100k", source=chats)
     assert not [text for text in dataset.documents.contents() if re.search(r"->->", text)]

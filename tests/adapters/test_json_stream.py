@@ -48,6 +48,7 @@ def _accepted_by_orjson(data: bytes) -> list[Any] | None:
     return whole if unique and isinstance(whole, list) else None
 
 
+@pytest.mark.slow
 @given(st.lists(_VALUE, max_size=5), _INDENT, st.booleans(), st.integers(1, 40))
 def test_the_records_of_any_array_are_what_orjson_reads(
     file: Path, array: list[Any], indent: int | None, ascii: bool, block: int

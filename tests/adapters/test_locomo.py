@@ -87,6 +87,7 @@ def test_bm25_over_turns_reaches_every_published_recall(home: Path, file: Path) 
     }
 
 
+@pytest.mark.slow
 def test_bm25_over_sessions_reaches_every_published_recall(home: Path, file: Path) -> None:
     dataset = open_dataset("locomo", granularity="session", source=file)
     rankings = _bm25_rankings(dataset)
@@ -105,6 +106,7 @@ def test_bm25_over_sessions_reaches_every_published_recall(home: Path, file: Pat
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("granularity", ["turn", "session", "observation", "session-summary"])
 def test_the_official_key_scores_any_retrieved_set_as_the_official_formula(
     home: Path, file: Path, granularity: str

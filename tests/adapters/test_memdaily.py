@@ -33,6 +33,7 @@ class OldestFirst:
         return [self.ids[:k] for _ in queries]
 
 
+@pytest.mark.slow
 def test_incomplete_questions_are_dropped_and_the_rest_is_the_published_count(
     home: Path, files: Path
 ) -> None:

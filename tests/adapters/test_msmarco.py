@@ -146,6 +146,7 @@ def test_passages_are_mended_exactly_as_ir_datasets_mends_them(
     assert mended.count > 1000
 
 
+@pytest.mark.slow
 def test_ir_datasets_and_the_official_files_give_the_same_dataset(
     data: Path, home: Path, tmp_path: Path
 ) -> None:

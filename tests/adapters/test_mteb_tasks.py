@@ -225,6 +225,7 @@ def test_an_instruction_stands_behind_the_text_as_mteb_gives_it(tmp_path: Path, 
     assert "the query 'q1' has no row in instruction" in refused(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "source"),
     [("locomo", "locomo/locomo10.json"), ("beir/scifact", "beir/scifact")],

@@ -68,6 +68,7 @@ def test_ten_people_with_their_sessions_queries_and_evidence(home: Path, people:
     assert (official.document < 0).sum() == mends(dataset, "query's own session") == 3
 
 
+@pytest.mark.slow
 def test_the_haystack_of_a_query_is_the_sessions_that_stand_before_its_own(
     home: Path, people: Path
 ) -> None:

@@ -40,6 +40,7 @@ def test_ten_chats_with_their_questions_and_what_dangles(home: Path, data: Path)
     assert len(of_session.documents) == 219
 
 
+@pytest.mark.slow
 def test_a_turn_belongs_to_the_session_where_it_stands(home: Path, data: Path) -> None:
     dataset = open_dataset("realtalk", source=data / "realtalk")
     session_of = {
@@ -59,6 +60,7 @@ def test_a_turn_belongs_to_the_session_where_it_stands(home: Path, data: Path) -
     assert len(other) == 5
 
 
+@pytest.mark.slow
 def test_bm25_reaches_what_was_measured_through_labelled_files(
     home: Path, data: Path, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_corpus_that_all_queries_share_has_the_documents_of_all(cache: Path) -
     assert [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))] == [4]
 
 
+@pytest.mark.slow
 def test_a_run_with_injected_documents_has_another_id_and_compare_names_the_command(
     harness: Harness, tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def _recall(scores: Any, protocol: list[str]) -> float:
     return float(found.overall["recall@10"].value)
 
 
+@pytest.mark.slow
 @pytest.mark.extensions
 def test_answers_that_repeat_the_word_of_an_injected_instruction_are_counted(
     harness: Harness, tmp_path: Path
@@ -159,6 +161,7 @@ def test_answers_that_repeat_the_word_of_an_injected_instruction_are_counted(
     assert found["paired"]["mean_b"] < found["paired"]["mean_a"]
 
 
+@pytest.mark.slow
 def test_runs_of_different_systems_are_refused(harness: Harness) -> None:
     harness("run", "--dataset", "sample", "--retriever", "bm25", "--name", "a", "--quiet")
     options = ("--retriever", "tfidf", "--name", "b", "--inject", "imitate:1", "--quiet")

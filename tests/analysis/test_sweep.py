@@ -92,6 +92,7 @@ def test_another_split_can_be_the_development_part(
     assert "is the split that is reported on" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_choosing_on_the_test_is_said_loudly(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -578,6 +578,7 @@ def test_hypotheses_are_exported_for_the_official_script(
     assert (told.status, "exists; name a new file" in told.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_kept_replies_are_listed_and_cleared_by_name_alone(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path
 ) -> None:

@@ -20,6 +20,7 @@ def runs(sample_run: Callable[..., Path]) -> list[str]:
     return [str(sample_run(retriever, granularity)) for retriever, granularity in made]
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_query_by_query_in_every_format(
     runs: list[str], sample: Dataset, capsys: pytest.CaptureFixture[str]
 ) -> None:

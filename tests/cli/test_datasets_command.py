@@ -108,6 +108,7 @@ def test_a_list_has_one_line_per_entry_in_a_terminal_of_80_columns(
     assert max(map(len, table)) <= 80
 
 
+@pytest.mark.slow
 def test_a_local_copy_with_the_published_hash_is_the_dataset(
     harness: Callable[..., Any], locomo: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_local_copy_with_the_published_hash_is_the_dataset(
     assert "NOT the published files" not in said.out
 
 
+@pytest.mark.slow
 def test_other_files_are_a_loud_warning_and_recorded_in_every_result(
     harness: Callable[..., Any], locomo: list[str], tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from output import protocols
 
 
+@pytest.mark.slow
 def test_every_signature_that_is_written_is_explained(harness: Callable[..., Any]) -> None:
     said = harness("run", "--dataset", "sample", "--retriever", "bm25", "--json")
     scores = orjson.loads(said.out)["scores"]

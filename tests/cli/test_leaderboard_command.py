@@ -79,6 +79,7 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
     assert "3 runs on 1 board in results/leaderboard.json" in lines[-1]
 
 
+@pytest.mark.slow
 def test_leaderboard_json_sums_up_and_names_the_files_that_hold_the_rest(
     harness: Callable[..., Any], results: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_pair_on_a_board_is_what_harness_compare_says_of_it(
     assert ordered == [ranks == [(1, 1), (2, 2)]] == [True]
 
 
+@pytest.mark.slow
 def test_files_of_boards_that_are_gone_are_removed_and_nothing_else(
     harness: Callable[..., Any], results: Path
 ) -> None:

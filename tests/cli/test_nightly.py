@@ -341,6 +341,7 @@ def test_a_list_killed_in_its_first_run_is_not_taken_for_the_last_one(
     assert len({line["night"] for line in lines}) == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_summary_of_what_is_finished(place: Path) -> None:
     (place / "wait").touch()
     process = begin(place)

@@ -299,6 +299,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(
     assert "scores.json" not in found
 
 
+@pytest.mark.slow
 def test_python_m_harness_is_the_harness_command(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("harness")
     wanted = ["retrievers", "--json"]

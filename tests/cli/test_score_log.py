@@ -124,6 +124,7 @@ def test_scores_are_over_the_queries_that_were_asked(
     assert value == pytest.approx(total / with_evidence)
 
 
+@pytest.mark.slow
 def test_of_repeats_the_latest_by_time_counts(
     harness: Harness, events: list[Line], tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_ids_alone_and_the_texts_agree_to_the_last_digit(
     assert {m: of_ids[m].value for m in shared} == {m: of_texts[m].value for m in shared}
 
 
+@pytest.mark.slow
 def test_what_was_asked_is_what_is_scored(
     harness: Harness, data: Path, tmp_path: Path, locomo: list[str]
 ) -> None:

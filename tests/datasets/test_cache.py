@@ -141,6 +141,7 @@ def test_two_processes_at_once_prepare_it_once_and_both_have_it(
     assert len(published.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_dataset_stays_open_and_can_be_opened_while_another_process_makes_it_again(
     builds: Callable[[], int], tmp_path: Path
 ) -> None:

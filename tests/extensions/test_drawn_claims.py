@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.benchmarks.claims import CASES, TABLES, Case
 
 
+@pytest.mark.slow
 def test_every_case_of_the_table_of_claims_runs() -> None:
     for case in CASES:
         assert case.row(3 / case.draws).startswith(f"| {case.name} | 3 |")

@@ -68,6 +68,7 @@ def choose(page: Page, name: str, option: str) -> None:
     page.locator("#board:not([aria-busy])").wait_for()
 
 
+@pytest.mark.slow
 def test_the_board_of_most_runs_stands_first_and_offers_every_protocol(results: Path) -> None:
     data, parts = page_data(read_boards(results / "leaderboard.json"))
     assert [board.dataset.granularity for board in data.boards] == ["turn", "session"]

@@ -68,6 +68,7 @@ def test_every_part_link_and_report_of_a_site_is_there_and_holds_no_text(
     ]
 
 
+@pytest.mark.slow
 def test_a_site_is_replaced_whole_and_nothing_else_is(
     harness: Harness,
     results: Path,

@@ -83,6 +83,7 @@ def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
     assert b"onerror" not in shared
 
 
+@pytest.mark.slow
 def test_failed_answers_are_wrong_and_the_answered_only_stand_beside(
     run: Path,
     harness: Callable[..., Any],
@@ -136,6 +137,7 @@ def test_failed_answers_are_wrong_and_the_answered_only_stand_beside(
     }
 
 
+@pytest.mark.slow
 def test_answers_of_other_rankings_are_not_shown(run: Path, sample: Dataset) -> None:
     for path in run.parent.glob("*.answers/answers.json"):
         record = orjson.loads(path.read_bytes())
@@ -192,6 +194,7 @@ def test_a_board_has_answers_in_groups_of_one_reader_and_judge(
     assert (results / "leaderboard.json").read_bytes() == data
 
 
+@pytest.mark.slow
 def test_the_range_over_judges_and_what_was_shown_stand_where_they_must(
     run: Path, harness: Callable[..., Any], sample: Dataset, tmp_path: Path
 ) -> None:

@@ -192,6 +192,7 @@ def test_what_is_shared_holds_no_text_of_the_dataset(bm25: Path, sample: Dataset
     assert '"command"' not in shared
 
 
+@pytest.mark.slow
 def test_two_runs_are_paired_query_by_query(bm25: Path, tfidf: Path, sample: Dataset) -> None:
     data = page_data([bm25, tfidf], sample)
     block = data["queries"]["protocols"][data["main"]]
@@ -207,6 +208,7 @@ def test_two_runs_are_paired_query_by_query(bm25: Path, tfidf: Path, sample: Dat
     assert {row["setting"] for row in data["settings"]} >= {"system", "params.b"}
 
 
+@pytest.mark.slow
 def test_p_values_of_main_metrics_are_those_of_harness_compare(
     bm25: Path, tfidf: Path, sample: Dataset
 ) -> None:
@@ -239,6 +241,7 @@ class Fails(BM25):
         return super().search(queries, k)
 
 
+@pytest.mark.slow
 def test_failed_queries_are_there_with_their_trace(sample: Dataset, ran: Ran) -> None:
     data = page_data([ran(sample, Fails(), batch_size=1)], sample)
     run, texts = data["queries"]["runs"][0], data["queries"]["texts"]
@@ -272,6 +275,7 @@ def test_texts_of_the_systems_own_are_shown_with_what_they_stand_for(
     assert page_data([folder], sample, share=True)["queries"]["runs"][0]["hits"] == []
 
 
+@pytest.mark.slow
 def test_rankings_from_elsewhere_have_no_times(sample: Dataset, bm25: Path, tmp_path: Path) -> None:
     theirs = bm25 / "rankings.trec"
     folder = import_rankings(theirs, sample, ImportOptions(tmp_path, "theirs", 100, strict=True))

@@ -275,6 +275,7 @@ def test_dead_runs_are_hidden_and_shown_again_and_nothing_is_removed(
     assert (results / "torn").is_dir()
 
 
+@pytest.mark.slow
 def test_the_command_serves_and_ends_with_ctrl_c(results: Path) -> None:
     command = [sys.executable, "-m", "harness", "serve", "--results", results, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as serving:

@@ -76,6 +76,7 @@ def test_what_a_killed_process_built_is_not_an_index(tmp_path: Path) -> None:
     assert not [path for path in folder().iterdir() if path.suffix in (".new", ".old")]
 
 
+@pytest.mark.slow
 def test_processes_that_want_one_index_at_once_build_it_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     processes = [spawn.Process(target=_slow, args=(log, 12)) for _ in range(3)]

@@ -42,6 +42,7 @@ EXPECTED = {
 PRODUCTS = [1.0, 0.0306345, 0.1065210, 0.1079105]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("weights")
 def test_vectors_are_those_of_sentence_transformers() -> None:
     vectors = LightEncoder(PACKAGED)(list(EXPECTED), "")
@@ -75,6 +76,7 @@ def test_it_finds_more_than_words_do_in_the_sample(harness: Callable[..., Any]) 
     assert _of(said.out)["metrics"]["recall@10"].value > 0.75  # bm25 stays below 0.6 there
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home", "weights")
 def test_a_second_run_embeds_nothing_and_ranks_the_same(own: Path, tmp_path: Path) -> None:
     first, again = (_run(own, tmp_path / name) for name in ("first", "again"))

@@ -98,6 +98,7 @@ def test_a_working_directory_that_was_removed_is_said(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.splitlines(keepends=True)[-1:]) == (2, [said])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="has no ulimit")
 @pytest.mark.parametrize(("limit", "status"), [(900_000, 2), (1_048_576, 0)])
 def test_a_limit_of_addresses_never_lets_a_run_hang(

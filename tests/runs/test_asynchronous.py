@@ -267,6 +267,7 @@ def test_what_is_never_ready_fails_with_its_limit(systems: str, tmp_path: Path) 
         ran(f"{systems}:TooLate", tmp_path)
 
 
+@pytest.mark.slow
 def test_to_wait_until_it_is_ready_counts_as_indexing(systems: str, tmp_path: Path) -> None:
     began = time.perf_counter()
     measured = record(ran(f"{systems}:Late", tmp_path)).measured

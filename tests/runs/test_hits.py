@@ -242,6 +242,7 @@ def test_texts_from_elsewhere_score_as_those_of_a_run(
     assert "line 1: expected" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_with_the_same_texts(home: Path, tmp_path: Path) -> None:
     dataset = open_dataset("sample")
     stops = iter([False] * 2 + [True])

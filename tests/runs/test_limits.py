@@ -225,6 +225,7 @@ def texts(folder: Path, failed: bool) -> list[str]:
     return [asked[row["query"]] for row in rows if row["failed"] == failed]
 
 
+@pytest.mark.slow
 def test_a_call_that_never_comes_back_costs_its_haystack_at_most_and_no_other(
     systems: str, tmp_path: Path
 ) -> None:
@@ -318,6 +319,7 @@ def test_a_search_that_fails_is_made_again_as_often_as_was_asked_for(
     assert RunFolder(mixed).record.settings.retries is None
 
 
+@pytest.mark.slow
 def test_a_rate_limit_is_waited_for_without_being_asked_to_and_is_nobodys_time(
     systems: str, tmp_path: Path
 ) -> None:

@@ -212,6 +212,7 @@ class System:
 """
 
 
+@pytest.mark.slow
 def test_code_that_is_edited_while_an_isolated_run_goes_on_ends_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

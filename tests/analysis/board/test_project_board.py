@@ -56,12 +56,14 @@ def assert_repeated(name: str, systems: tuple[str, ...], out: Path, *options: st
         assert_same(results_of(published, system), results_of(fresh, system))
 
 
+@pytest.mark.slow
 def test_a_fresh_run_on_the_sample_repeats_the_published_results(tmp_path: Path) -> None:
     assert_repeated(
         "sample, turn", ("bm25", "tfidf", "random", "recency"), tmp_path, "--dataset", "sample"
     )
 
 
+@pytest.mark.slow
 def test_a_fresh_run_on_locomo_repeats_the_published_results(data: Path, tmp_path: Path) -> None:
     file = str(data / "locomo" / "locomo10.json")
     assert_repeated(

@@ -193,6 +193,7 @@ def test_a_board_of_small_haystacks_leads_with_the_deepest_cut_that_they_have(
     assert "1-2  bm25" in table([made])
 
 
+@pytest.mark.slow
 def test_a_large_board_has_ranks_by_its_headline_metrics_and_pairs_of_its_best_systems(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

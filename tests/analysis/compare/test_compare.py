@@ -153,6 +153,7 @@ def test_three_runs_make_three_pairs_in_one_family(bench: Bench, pair: tuple[Pat
     assert set(tables(found)) == {"memory/1 turn", "memory/1 turn>session"}
 
 
+@pytest.mark.slow
 def test_runs_that_do_not_compare_are_refused_with_each_difference(
     bench: Bench, sample: Dataset
 ) -> None:

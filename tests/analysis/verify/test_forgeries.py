@@ -86,6 +86,7 @@ def refused_by_readers(harness: Harness, folder: Path) -> str:
     return message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forge", "message"),
     [
@@ -103,6 +104,7 @@ def test_files_that_contradict_each_other_are_rejected_by_all_readers(
     assert harness("verify", folder).status == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rankings.parquet", "queries.parquet"])
 def test_files_that_were_altered_are_rejected_by_all_readers(
     harness: Harness, folder: Path, name: str
@@ -209,6 +211,7 @@ def test_files_of_a_dataset_that_are_not_published_stay_marked(
     assert (told.status, "these are not the published files" in told.out) == (1, True), told
 
 
+@pytest.mark.slow
 def test_a_record_of_the_harness_without_checksums_is_not_verified(
     harness: Harness, folder: Path
 ) -> None:

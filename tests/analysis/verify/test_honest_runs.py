@@ -66,6 +66,7 @@ def accept(dataset: Dataset, system: BM25 | str, settings: Settings, out: Path) 
     assert_accepted(made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("granularity", "limit"), [("turn", 1), ("session", 3)])
 def test_a_run_of_a_few_queries_is_accepted(tmp_path: Path, granularity: str, limit: int) -> None:
     """No two queries share a haystack there, so that intervals have no clusters."""

@@ -77,6 +77,7 @@ def test_leaks_are_counted_from_the_rankings(folder: Path) -> None:
     assert verdict.from_table == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["leak_rate@5", "query_leak_rate@5", "recall_in_scope@5"])
 def test_another_leak_rate_is_rejected(folder: Path, metric: str) -> None:
     def edit(scores: Any) -> None:

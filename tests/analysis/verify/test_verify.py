@@ -174,6 +174,7 @@ def test_means_and_values_altered_to_fit_each_other_are_reported(folder: Path) -
     assert {one.slice for one in verdict.differences} >= {"all", "temporal", "by query"}
 
 
+@pytest.mark.slow
 def test_a_judgement_that_was_altered_is_reported(home: Path, tmp_path: Path) -> None:
     dataset = open_dataset("sample")
     made = run(dataset, "bm25", Settings(k=20, limit=30), out=tmp_path)
@@ -203,6 +204,7 @@ def test_a_judgement_that_was_altered_is_reported(home: Path, tmp_path: Path) ->
     assert names[at] in queries(verdict) or "upper_bound of recall@10" in different(verdict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "edit"),
     [
@@ -230,6 +232,7 @@ def test_numbers_that_are_not_recomputed_are_named(folder: Path) -> None:
     assert f": {verdict.recomputed:,} numbers recomputed, {n:,} not" in shown(verdict)
 
 
+@pytest.mark.slow
 def test_means_of_an_unknown_metric_are_compared_with_the_values_of_the_queries(
     folder: Path,
 ) -> None:

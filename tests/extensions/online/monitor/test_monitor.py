@@ -46,6 +46,7 @@ made = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(events=st.lists(made, min_size=1, max_size=40), window=st.integers(1, 30))
 def test_means_are_those_of_evaluate(
@@ -259,6 +260,7 @@ def test_a_state_with_anything_changed_is_refused_in_one_line(tmp_path: Path) ->
     assert quiet(window=10, state=path).snapshot().window.n == 1
 
 
+@pytest.mark.slow
 def test_what_is_no_state_at_all_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "state.npy"
     np.save(path, np.zeros(3))

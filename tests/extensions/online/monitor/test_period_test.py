@@ -46,6 +46,7 @@ def days(rng: np.random.Generator, n: int, fall: float = 0.0, after: int = 0) ->
     return MEAN + rng.normal(0, 0.02, n) - 0.05 * (number % 7 >= 5) - drop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     ["day and night, clocks changed once", "popularity of the day", "good and bad days"],
@@ -83,6 +84,7 @@ def test_a_rise_of_a_rate_is_found_and_no_other() -> None:
     assert not PeriodTest(DAY, ALPHA, True).take(by_day(better, 200))
 
 
+@pytest.mark.slow
 def test_a_mean_that_never_moves_raises_nothing_in_ten_years() -> None:
     # All ranks are then drawn, always the same ones: what holds here holds in every monitor.
     for period, numbers in (("hour", 2_000), ("day", 3_652), ("week", 521)):
