@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 import harness
 from harness.analysis.board.entries import SLICES, distinct_params, labels
 from harness.analysis.board.leaderboard import PairsByBoard, build, write_boards
-from harness.analysis.board.ranks import KnownRanges, best_runs, compare_pairs
+from harness.analysis.board.ranks import KnownRanges, compare_pairs
 from harness.analysis.board.records import (
     Board,
     BoardProtocol,
@@ -52,9 +52,7 @@ def build_boards(
     boards, broken = build(results, known)
     if claims is not None:
         boards = [replace(board, claims=list(claims(board))) for board in boards]
-    pairs = {
-        board_id(one): compare_pairs(results, one, best_runs(one), known=known) for one in boards
-    }
+    pairs = {board_id(one): compare_pairs(results, one, known=known) for one in boards}
     return boards, broken, pairs
 
 

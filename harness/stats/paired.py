@@ -30,8 +30,8 @@ EQUAL = 1e-12
 
 
 @dataclass(frozen=True)
-class PairedColumns:
-    """What boards show of a thousand pairs, with an entry for each.
+class ComparisonColumns:
+    """The numbers of many pairs that a board shows, with an entry for each pair.
 
     The mean `difference`, the ends of its interval, p, and wins, losses and ties of `b`.
     """
@@ -115,14 +115,14 @@ def compare_columns(
     *,
     bounds: tuple[float, float] | None = None,
     **resampling: Unpack[Resampling],
-) -> PairedColumns:
+) -> ComparisonColumns:
     """Computes the part of `compare_paired` that boards show, with each pair as a column."""
     options: Resampling = {**RESAMPLING, **resampling}
     differences = _paired(a, b)[2]
     grouped = to_clusters(differences, clusters)
     low, high, _ = interval_ends(grouped, level=options["level"], bounds=bounds)
     p = np.array([one.p for one in mean_tests(grouped, options)])
-    return PairedColumns(grouped.means, low, high, p, *_counts(differences))
+    return ComparisonColumns(grouped.means, low, high, p, *_counts(differences))
 
 
 def _counts(differences: Values) -> tuple[Ints, Ints, Ints]:

@@ -215,9 +215,9 @@ def compare_pairs(
 ) -> PairedTests | None:
     """Compares the systems of a board; None if fewer than two compare.
 
-    `only` restricts the pairs to these runs; the others still count in the correction. Entries that
-    saw the gold labels, or have no score under the headline protocol, are not compared. `known` has
-    the ranges that `add_ranks` found.
+    `only` restricts the pairs to these runs, else they are of the `LARGE` best ones; the others
+    still count in the correction. Entries that saw the gold labels, or have no score under the
+    headline protocol, are not compared. `known` has the ranges that `add_ranks` found.
     """
     candidates = [entry for entry in board.entries if not entry.sees_gold_labels]
     headline, metrics = board_headline(candidates)
@@ -234,7 +234,10 @@ def compare_pairs(
     about = rows_of(folders[0], key, ("ability", "category"))
     read = [values_of(folder, key, metrics, about.queries) for folder in folders]
     values = np.stack(read, axis=1)
-    chosen = [i for i, entry in enumerate(entries) if not only or entry.run in only]
+    first = [one.overall.get(metrics[0]) for one in protocols]
+    means = [(result and result.value) or 0.0 for result in first]
+    best = sorted(range(len(entries)), key=lambda i: -means[i])[:LARGE]
+    chosen = [i for i, entry in enumerate(entries) if entry.run in only] if only else best
     chosen.sort(key=lambda i: (entries[i].provenance.finished, entries[i].run))
     pairs = np.array(list(combinations(chosen, 2)), np.int64).reshape(-1, 2)
     slices = _slices(protocols)
@@ -261,21 +264,6 @@ def compare_pairs(
             for name in slices
         },
     )
-
-
-def best_runs(board: Board) -> list[str]:
-    """Returns the runs whose pairs a page has: all, or of a large board the best ones."""
-    candidates = [entry for entry in board.entries if not entry.sees_gold_labels]
-    headline, metrics = board_headline(candidates)
-    if headline is None or len(candidates) <= LARGE:
-        return [entry.run for entry in candidates]
-    values = {
-        entry.run: one.overall[metrics[0]].value or 0
-        for entry in candidates
-        for one in entry.protocols
-        if one.key == headline.key and metrics[0] in one.overall
-    }
-    return sorted(values, key=lambda run: -values[run])[:LARGE]
 
 
 def _protocols(entries: Sequence[Entry], key: ProtocolKey) -> list[BoardProtocol]:

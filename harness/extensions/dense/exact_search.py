@@ -20,7 +20,7 @@ PIECE, QUERIES = 16_384, 1_024
 HELD = 1 << 31
 """Maximum bytes of vectors held in memory: 1.4 million vectors of dimension 384.
 
-Others are read from the files and normalized for each call, ten times the time of one query.
+More are read from their files and normalized in each call: one query takes ten times as long.
 """
 
 
@@ -66,7 +66,7 @@ class Passages:
     def pieces(self, queries: int = QUERIES) -> Iterator[tuple[int, Vectors]]:
         """Yields the position of the first vector, and vectors of shape (n, dimension).
 
-        Pieces of held vectors are larger for fewer queries: one is multiplied twice as fast so.
+        Pieces of held vectors are larger for fewer queries, which halves the time of one query.
         """
         size = PIECE if self._held is None else max(PIECE, PIECE * QUERIES // max(1, queries))
         for start in range(0, len(self), size):

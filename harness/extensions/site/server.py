@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from msgspec.structs import replace
 
 from harness.analysis.board.leaderboard import gather
-from harness.analysis.board.ranks import best_runs, compare_pairs
+from harness.analysis.board.ranks import compare_pairs
 from harness.analysis.board.records import Board
 from harness.analysis.board.summary import board_id, summarize
 from harness.errors import HarnessError, UsageError
@@ -174,7 +174,7 @@ class Pages:
             if name == board_id(board):
                 return JSON, encode(replace(board, answers=[], claims=[]))
             if name == f"{board_id(board)}.pairs":
-                return JSON, encode(compare_pairs(self._results.folder, board, best_runs(board)))
+                return JSON, encode(compare_pairs(self._results.folder, board))
         return None
 
     def _page(self, *names: str) -> tuple[str, bytes] | None:
