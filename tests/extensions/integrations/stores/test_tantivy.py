@@ -117,8 +117,11 @@ def test_a_large_corpus_is_indexed_on_disk_once_and_answers_as_in_memory(
     monkeypatch.setattr(tantivy_engine, "BLOCK", 64)
     for fault in (False, False, True):
         if fault:
+            # In place of the file, which the engine of the last round has mapped into memory.
             store = next(home.glob("indexes/tantivy-*/*.store"))
-            store.write_bytes(store.read_bytes()[:-1])
+            damaged = home / "damaged"
+            damaged.write_bytes(store.read_bytes()[:-1])
+            damaged.replace(store)
         else:
             made = [*home.glob("indexes/tantivy-*")]
         engine = Tantivy()
