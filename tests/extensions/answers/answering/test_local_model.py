@@ -21,6 +21,19 @@ from polling import listens, wait_until
 
 pytestmark = [pytest.mark.systems, pytest.mark.usefixtures("home")]
 
+_SERVER = """
+import signal, sys
+import xllamacpp
+
+settings = xllamacpp.CommonParams()
+settings.model.path, settings.model_alias = sys.argv[1], {"smol"}
+settings.hostnames, settings.port = ["127.0.0.1"], int(sys.argv[2])
+settings.chat_template, settings.n_ctx, settings.n_parallel = "chatml", 1024, 1
+settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
+server = xllamacpp.Server(settings)
+signal.pause()
+"""
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
@@ -32,11 +45,9 @@ def server(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = ["--model", str(model), "--model_alias", "smol", "--n_ctx", "1024"]
-    settings += ["--chat_format", "chatml", "--host", "127.0.0.1", "--port", str(port)]
     with (tmp_path / "server.txt").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "llama_cpp.server", *settings], stdout=log, stderr=log
+            [sys.executable, "-c", _SERVER, str(model), str(port)], stdout=log, stderr=log
         )
     try:
         wait_until(lambda: listens(port) or process.poll() is not None)
@@ -54,7 +65,7 @@ def test_a_small_model_answers_and_judges_and_nothing_is_asked_twice(
     tmp_path: Path,
 ) -> None:
     url, process = server
-    run = sample_run("bm25", limit=6)
+    run = sample_run("bm25", limit=2)
     asked = ["--model", "smol", "--endpoint", url, "--concurrency", 1]
     answer = ["answer", run, *asked, "--k", 3, "--out", tmp_path / "out", "--window", 4000]
     told = harness(*answer)
@@ -67,15 +78,15 @@ def test_a_small_model_answers_and_judges_and_nothing_is_asked_twice(
     for folder in folders:
         record = orjson.loads((folder / "answers.json").read_bytes())
         table = pq.read_table(folder / "answers.parquet")
-        assert all(table["answer"].to_pylist())
+        assert table["answer"].null_count == 0  # it may end at its first token
         assert record["response_models"] == ["smol"]
         assert record["usage"]["prompt_tokens"] == sum(table["prompt_tokens"].to_pylist()) > 0
         (judge,) = folder.glob("judgements/*/judge.json")
         counts = orjson.loads(judge.read_bytes())["counts"]
         judgements = pq.read_table(judge.with_name("judgements.parquet"))
-        assert (counts["judgements"], counts["failed"]) == (6, 0)
+        assert (counts["judgements"], counts["failed"]) == (2, 0)
         assert counts["undecided"] == judgements["correct"].null_count
-        assert all(judgements["reply"].to_pylist())
+        assert judgements["reply"].null_count == 0
     before = [(folder / "answers.parquet").read_bytes() for folder in folders]
     process.kill()
     process.wait()
