@@ -36,8 +36,8 @@ FAMILIES = ("recall", "precision", "f1", "hit", "recall_all", "ndcg")
 """Metrics that are drawn against k; the first two serve to choose a k."""
 
 _WITH_INTERVAL = FAMILIES[:2]
-_EVERY_K = 50  # up to here each k is computed, then fewer
-_DEEPER = (60, 70, 80, 90, 100, 125, 150, 200, 250, 300, 400, 500, 750, 1000)
+_EVERY_K = 20  # up to here each k is computed, then fewer
+_DEEPER = (25, 30, 40, 50, 60, 80, 100, 125, 150, 200, 250, 300, 400, 500, 750, 1000)
 _POINTS = 200  # of a risk-coverage curve, as many as a screen shows
 _BUDGETS = (50, 100, 150, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000, 7500)
 _BINS = 48
@@ -45,7 +45,7 @@ _ROWS = 1 << 20
 
 
 def grid(depth: int) -> list[int]:
-    """Returns the cut-offs to compute: every one to 50, then fewer, and the depth itself."""
+    """Returns the cut-offs to compute: every one to 20, then fewer, and the depth itself."""
     ks = {*range(1, min(depth, _EVERY_K) + 1), *(k for k in _DEEPER if k <= depth), depth}
     return sorted(ks)
 

@@ -83,10 +83,3 @@ def test_some_damages_are_told_or_change_nothing(
     harness: Callable[..., Any], made: tuple[Path, Path], tmp_path: Path
 ) -> None:
     assert tried(range(12), harness, made, tmp_path)["told"] > 5
-
-
-@pytest.mark.slow
-def test_many_damages_are_told_or_change_nothing(
-    harness: Callable[..., Any], made: tuple[Path, Path], tmp_path: Path
-) -> None:
-    assert tried(range(12, 26), harness, made, tmp_path)["told"] > 9

@@ -338,7 +338,7 @@ class Store:
 
 
 @pytest.mark.parametrize("honest", [True, False])
-@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(6, marks=pytest.mark.slow)])
 def test_kill_9_at_any_moment_pays_nothing_twice_and_changes_no_byte(
     notes: Dataset, home: Path, tmp_path: Path, kills: int, honest: bool
 ) -> None:

@@ -123,7 +123,7 @@ def test_ctrl_c_ends_a_verification_while_the_package_computes(
 @pytest.mark.parametrize("granularity", ["turn", "session"])
 def test_samples_of_all_sizes_are_accepted(tmp_path: Path, granularity: str) -> None:
     dataset = open_dataset("sample", granularity=granularity)
-    for limit in (1, 2, 4, 9, 26, None):
+    for limit in (1, 2, 9, None):
         accept(dataset, "bm25", Settings(20, limit), tmp_path / str(limit))
 
 
@@ -132,7 +132,7 @@ def test_samples_of_all_sizes_are_accepted(tmp_path: Path, granularity: str) -> 
 def test_runs_with_failures_and_of_texts_are_accepted(
     tmp_path: Path, sample: Dataset, system: type[BM25]
 ) -> None:
-    for limit in (1, 8, None):
+    for limit in (1, None):
         settings = Settings(10, limit, batch_size=1, seed=3)
         accept(sample, system(), settings, tmp_path / str(limit))
 
@@ -196,20 +196,19 @@ def test_rankings_from_elsewhere_are_accepted(tmp_path: Path, sample: Dataset) -
 @pytest.mark.slow
 @pytest.mark.extensions
 @pytest.mark.parametrize(
-    ("file", "format", "granularity"),
+    ("file", "format", "granularity", "unasked"),
     [
-        ("letta/results.jsonl", "agent-memory-benchmarks", "turn"),
-        ("mempalace/*_raw_*.json", "mempalace", "session"),
+        ("letta/results.jsonl", "agent-memory-benchmarks", "turn", False),
+        ("mempalace/*_raw_*.json", "mempalace", "session", True),
     ],
 )
 def test_published_rankings_are_accepted(
-    data: Path, tmp_path: Path, file: str, format: str, granularity: str
+    data: Path, tmp_path: Path, file: str, format: str, granularity: str, unasked: bool
 ) -> None:
     source = data / "locomo" / "locomo10.json"
     dataset = open_dataset("locomo", granularity=granularity, source=source)
     (path,) = (data / "published").glob(file)
-    for unasked in (False, True):
-        published = open_published(path, format, unasked=unasked)
-        made = import_published(published, dataset, ImportOptions(tmp_path / str(unasked), "p"))
-        score_run(made, dataset)
-        assert_accepted(made)
+    published = open_published(path, format, unasked=unasked)
+    made = import_published(published, dataset, ImportOptions(tmp_path, "p"))
+    score_run(made, dataset)
+    assert_accepted(made)
