@@ -1,4 +1,4 @@
-"""Answering and judging are killed at ten points: nothing is lost, and nothing is paid twice."""
+"""Answering and judging are killed at six points: nothing is lost, and nothing is paid twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from polling import wait_until
 from harness.datasets.reader import Dataset
 
 _AT_ONCE = 4
-_POINTS = 5
+_POINTS = 3
 
 
 def _killed(command: list[str], endpoint: OpenAIEndpoint, calls: int) -> None:
@@ -33,7 +33,7 @@ def _killed(command: list[str], endpoint: OpenAIEndpoint, calls: int) -> None:
 
 
 @pytest.mark.slow
-def test_killed_at_ten_points_not_one_call_is_paid_twice_and_none_is_lost(
+def test_killed_at_six_points_not_one_call_is_paid_twice_and_none_is_lost(
     sample: Dataset,
     sample_run: Callable[..., Path],
     home: Path,
