@@ -362,7 +362,8 @@ def test_chosen_runs_are_compared_and_back_keeps_the_choice(
     shutil.copytree(tfidf, results / tfidf.name)
     shutil.copytree(tfidf, results / "third")
     with opened(f"http://127.0.0.1:{port}/") as page:
-        page.get_by_role("button", name="+ 1 with the same results").click()
+        more = page.get_by_role("button", name="+ 1 with the same results")
+        more.click()
         boxes = page.locator("#table").get_by_role("checkbox")
         for at in range(2):
             boxes.nth(at).check()
@@ -373,6 +374,9 @@ def test_chosen_runs_are_compared_and_back_keeps_the_choice(
         assert page.get_by_role("combobox", name="Metric").input_value() == "hit@10"
         page.go_back()
         page.go_back()
+        boxes.nth(1).wait_for()
+        if more.is_visible():  # a browser that did not keep the page in memory loads it again
+            more.click()
         boxes.nth(2).check()
         page.get_by_role("link", name="Full comparison").click()
         page.get_by_role("heading", name="3 runs on sample").wait_for()
