@@ -108,8 +108,8 @@ def wrong(draw: Callable[[Generator], tuple[Values, Values | None]], draws: int)
 def test_at_the_margin_at_most_5_percent_are_above_it_and_5_percent_below_it(
     draw: Callable[[Generator, int], Values], n: int
 ) -> None:
-    """Of 1,000 samples; at a rate of 5%, more than 73 with probability 0.001."""
-    draws = 1_000
+    """Of 500 samples; at a rate of 5%, more than 41 with probability 0.001."""
+    draws = 500
     for count in wrong(lambda rng: (draw(rng, n), None), draws):
         assert count <= binom.ppf(0.999, draws, 0.05)
 
@@ -130,7 +130,7 @@ def test_at_the_margin_haystacks_show_it_in_at_most_5_percent_too(
     effect: str, sizes: list[int]
 ) -> None:
     """Whole haystacks drop by more or less than the margin."""
-    draws, labels = 1_000, np.repeat(np.arange(len(sizes)), sizes)
+    draws, labels = 500, np.repeat(np.arange(len(sizes)), sizes)
 
     def draw(rng: Generator) -> tuple[Values, Values]:
         shift = MARGIN + EFFECTS[effect](rng, len(sizes))
