@@ -26,6 +26,7 @@ def progress(total: int, unit: str, what: str, *, quiet: bool = False, leave: bo
         total=total or None,
         unit=f" {unit}",
         desc=what,
+        disable=False,  # else as TQDM_DISABLE was when tqdm was imported
         delay=0 if leave else 1,
         leave=leave,
         smoothing=0.1,
