@@ -17,8 +17,7 @@ def progress(total: int, unit: str, what: str, *, quiet: bool = False, leave: bo
     `unit` is a plural noun; a `total` of 0 means unknown. With `leave`, a bar is shown at once and
     stays when the task is done. `quiet` and TQDM_DISABLE hide it.
     """
-    hidden = quiet or bool(os.environ.get("TQDM_DISABLE"))
-    if hidden or not sys.stderr.isatty():
+    if (hidden := quiet or bool(os.environ.get("TQDM_DISABLE"))) or not sys.stderr.isatty():
         return _Log(total, unit, what, hidden)
     from tqdm import tqdm
 

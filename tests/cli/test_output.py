@@ -155,24 +155,25 @@ def test_no_table_is_wider_than_the_terminal(
     harness: Harness, two: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lines of a table; sentences around them are broken by the terminal itself."""
-    monkeypatch.setenv("COLUMNS", "60")
-    for command in (
-        ["runs"],
-        ["compare", "base", "other"],
-        ["leaderboard"],
-        ["datasets"],
-        ["retrievers"],
-        ["verify", "base"],
-        ["analyze", "base", "--examples", "0"],
-        ["score", "base", "--full"],
-        ["score", "base"],
-    ):
-        lines = harness(*command).out.splitlines()
-        rules = [at for at, line in enumerate(lines) if line and not line.strip("- ")]
-        assert rules, command
-        for at in rules:
-            table = lines[at - 1 : at + 2]
-            assert max(map(len, table)) <= 60, (command, table)
+    for width in (60, 100):
+        monkeypatch.setenv("COLUMNS", str(width))
+        for command in (
+            ["runs"],
+            ["compare", "base", "other"],
+            ["leaderboard"],
+            ["datasets"],
+            ["retrievers"],
+            ["verify", "base"],
+            ["analyze", "base", "--examples", "0"],
+            ["score", "base", "--full"],
+            ["score", "base"],
+        ):
+            lines = harness(*command).out.splitlines()
+            rules = [at for at, line in enumerate(lines) if line and not line.strip("- ")]
+            assert rules, command
+            for at in rules:
+                table = lines[at - 1 : at + 2]
+                assert max(map(len, table)) <= width, (width, command, table)
 
 
 def test_what_does_not_fit_side_by_side_stands_below_each_other_and_nothing_is_lost() -> None:

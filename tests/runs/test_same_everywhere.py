@@ -8,7 +8,8 @@ import pytest
 from surroundings import ODD, PLAIN, all_alike
 
 LEXICAL = ("bm25", "tfidf")
-OTHERS = ("bm25-okapi", "minilm", "random", "recency-weighted", "hybrid")
+OTHERS = ("bm25-okapi", "minilm", "oracle", "random", "recency", "recency-weighted")
+HYBRIDS = ("hybrid", "hybrid --param retrievers=bm25,tfidf")
 
 
 @pytest.mark.slow
@@ -22,7 +23,7 @@ def test_hash_seeds_locales_and_time_zones_change_no_byte(
 @pytest.mark.extensions
 @pytest.mark.slow
 @pytest.mark.usefixtures("weights")
-@pytest.mark.parametrize("retriever", OTHERS)
+@pytest.mark.parametrize("retriever", [*OTHERS, *HYBRIDS])
 def test_no_retriever_of_the_package_depends_on_what_is_around_it(
     retriever: str, home: Path, tmp_path: Path
 ) -> None:

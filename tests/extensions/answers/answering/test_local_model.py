@@ -78,7 +78,7 @@ def test_a_small_model_answers_and_judges_and_nothing_is_asked_twice(
     for folder in folders:
         record = orjson.loads((folder / "answers.json").read_bytes())
         table = pq.read_table(folder / "answers.parquet")
-        assert table["answer"].null_count == 0  # it may end at its first token
+        assert all(table["answer"].to_pylist())
         assert record["response_models"] == ["smol"]
         assert record["usage"]["prompt_tokens"] == sum(table["prompt_tokens"].to_pylist()) > 0
         (judge,) = folder.glob("judgements/*/judge.json")
@@ -86,7 +86,7 @@ def test_a_small_model_answers_and_judges_and_nothing_is_asked_twice(
         judgements = pq.read_table(judge.with_name("judgements.parquet"))
         assert (counts["judgements"], counts["failed"]) == (2, 0)
         assert counts["undecided"] == judgements["correct"].null_count
-        assert judgements["reply"].null_count == 0
+        assert all(judgements["reply"].to_pylist())
     before = [(folder / "answers.parquet").read_bytes() for folder in folders]
     process.kill()
     process.wait()
