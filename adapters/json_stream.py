@@ -1,8 +1,8 @@
 """Reads the records of one large JSON array in constant memory; orjson parses each record.
 
 The splitter only finds the commas at depth one, which end records. Quotes and backslashes separate
-strings from the rest; NumPy then counts the brackets of the few bytes outside strings, one block at
-a time. Validation is left to orjson, so an array is accepted exactly when orjson accepts all of it.
+strings from the rest; NumPy then counts brackets and keys' colons in the few bytes outside strings,
+one block at a time. orjson validates: an array is accepted exactly when it accepts all of it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from harness.io.files import doubled_key
 
 BLOCK = 1 << 22
 _BLANK = b" \t\r\n"
-_QUOTE, _BACKSLASH, _COMMA, _OPEN, _CLOSE = b'"\\,[]'
+_QUOTE, _BACKSLASH, _COMMA, _COLON, _OPEN, _CLOSE = b'"\\,:[]'
 
 _IS_STRUCTURAL = np.zeros(256, bool)
-_IS_STRUCTURAL[list(b"[]{},")] = True
+_IS_STRUCTURAL[list(b"[]{},:")] = True
 _STEP = np.zeros(256, np.int64)
 _STEP[list(b"[{")] = 1
 _STEP[list(b"]}")] = -1
@@ -49,7 +49,7 @@ def records(path: Path, *, block: int = BLOCK) -> Iterator[JsonElement]:
     `block` is the number of bytes to scan at once. Raises UsageError with the file, the record and
     the byte when the file is missing, truncated, or not a JSON array.
     """
-    for number, (offset, data) in enumerate(split(path, block=block)):
+    for number, (offset, data, colons) in enumerate(split(path, block=block)):
         try:
             value = orjson.loads(data)
         except orjson.JSONDecodeError as error:
@@ -57,13 +57,13 @@ def records(path: Path, *, block: int = BLOCK) -> Iterator[JsonElement]:
                 f"{path}: record {number} (from byte {offset}) is not valid JSON ({error}); the "
                 "file is damaged, download it again"
             ) from None
-        if (name := doubled_key(data, value)) is not None:
+        if (name := doubled_key(data, value, colons)) is not None:
             raise UsageError(f"{path}: duplicate key {name!r} in record {number}; keep one")
         yield JsonElement(number, offset, len(data), value)
 
 
-def split(path: Path, *, block: int = BLOCK) -> Iterator[tuple[int, bytes | memoryview]]:
-    """Yields offset and raw bytes of each element of the JSON array in `path`; see `records`."""
+def split(path: Path, *, block: int = BLOCK) -> Iterator[tuple[int, bytes | memoryview, int]]:
+    """Yields offset, raw bytes and number of keys of each element of an array; see `records`."""
     try:
         file = open(path, "rb")  # noqa: SIM115 - closed below; the guard is for open alone
     except FileNotFoundError:
@@ -72,15 +72,15 @@ def split(path: Path, *, block: int = BLOCK) -> Iterator[tuple[int, bytes | memo
         yield from _split(file, path, block)
 
 
-def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes | memoryview]]:
+def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes | memoryview, int]]:
     scanner = _Scanner()
     pieces: list[memoryview] = []  # of the open segment
     start = 0  # byte offset of its start in the file
-    count = 0
+    count = keys = 0
     place = "before"
     while data := file.read(block):
         base, view, done = scanner.offset, memoryview(data), 0
-        for at in scanner.boundaries(np.frombuffer(data, np.uint8)):
+        for at, colons in scanner.boundaries(np.frombuffer(data, np.uint8)):
             mark = data[at]
             segment = _joined(pieces, view[done:at])
             if place == "before" and mark == _OPEN and _is_blank(segment):
@@ -90,10 +90,10 @@ def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes 
                     place = "after"
                 if not (mark == _CLOSE and count == 0 and _is_blank(segment)):
                     count += 1
-                    yield start, segment
+                    yield start, segment, colons - keys
             else:
                 raise _not_an_array(path, base + at)
-            pieces, done, start = [], at + 1, base + at + 1
+            pieces, done, start, keys = [], at + 1, base + at + 1, colons
         pieces.append(view[done:])
     if place == "inside":
         raise UsageError(
@@ -115,9 +115,11 @@ class _Scanner:
         self._in_string = False
         self._escaped = False  # the next byte follows an open backslash
         self._depth = 0
+        self._colons = 0
 
-    def boundaries(self, block: Block) -> list[int]:
-        """Returns offsets in `block` of the array's brackets and the commas between elements."""
+    def boundaries(self, block: Block) -> list[tuple[int, int]]:
+        """Returns offsets of the array's brackets and the commas between elements in `block`, each
+        with the number of colons before it."""
         positions = self._outside_strings(block)
         positions = positions[_IS_STRUCTURAL[block[positions]]]
         marks = block[positions]
@@ -125,11 +127,11 @@ class _Scanner:
         depth = self._depth + np.cumsum(steps)
         # An opening bracket counts as inside, a closing one as outside: both get the outer level.
         boundary = np.where(marks == _COMMA, depth == 1, depth == (steps > 0))
+        colons = self._colons + np.cumsum(marks == _COLON)
         self.offset += len(block)
         if len(depth):
-            self._depth = int(depth[-1])
-        found: list[int] = positions[boundary].tolist()
-        return found
+            self._depth, self._colons = int(depth[-1]), int(colons[-1])
+        return list(zip(positions[boundary].tolist(), colons[boundary].tolist(), strict=True))
 
     def _outside_strings(self, block: Block) -> Positions:
         is_quote = block == _QUOTE

@@ -400,7 +400,7 @@ def _trec(dataset: Dataset, folder: Path) -> None:
 
 def _mteb(dataset: Dataset, folder: Path) -> None:
     names = unique_ids(dataset)
-    whole = all(dataset.haystack_size(h) == len(names) for h in range(len(dataset.haystack_ids)))
+    whole = bool((dataset.haystack_sizes == len(names)).all())
     write_mteb(dataset, folder, names, _default_key(dataset, names), whole=whole)
 
 
@@ -456,7 +456,7 @@ def _default_key(dataset: Dataset, names: list[str]) -> Iterator[tuple[str, str,
 
 def _holds_all(dataset: Dataset, haystack: int) -> bool:
     """Tests whether a haystack has all documents with their own dates."""
-    if dataset.haystack_size(haystack) < len(dataset.documents):
+    if dataset.haystack_sizes[haystack] < len(dataset.documents):
         return False
     own = dataset.documents.column("timestamp").combine_chunks()
     return bool(dataset.haystack_timestamps(haystack).equals(own))

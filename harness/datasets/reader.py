@@ -327,28 +327,44 @@ class Dataset:
             return np.arange(len(self.documents), dtype=np.int32)
         return np.asarray(rows.values.to_numpy(), np.int32)
 
+    @cached_property
+    def lists_documents(self) -> npt.NDArray[np.bool_]:
+        """Whether each haystack lists its documents; else it has all."""
+        return np.asarray(self._haystacks["rows"].is_valid().to_numpy())
+
+    def members(self, haystacks: npt.NDArray[np.integer]) -> tuple[Int64, Int32]:
+        """Returns haystack and row of each document of some haystacks that list theirs."""
+        lists = self._haystacks["rows"].combine_chunks()
+        owner, row = pc.list_parent_indices(lists).to_numpy(), lists.flatten().to_numpy()
+        wanted = np.zeros(len(lists), bool)
+        wanted[haystacks] = True
+        mine = wanted[owner]
+        return owner[mine], row[mine]
+
     def rows_by_id(self, haystack: int) -> dict[str, int]:
         """Maps the document ids of a haystack to rows."""
         rows = self.haystack_rows(haystack)
         ids = self.documents.column("id", rows).to_pylist()
         return dict(zip(ids, rows.tolist(), strict=True))
 
-    def haystack_size(self, haystack: int) -> int:
-        """Returns the number of documents of a haystack."""
-        rows = self._haystacks["rows"][haystack]
-        return len(rows.values) if rows.is_valid else len(self.documents)
-
     @cached_property
-    def haystack_starts(self) -> npt.NDArray[np.int64]:
-        """Total number of documents in the haystacks before each one, with repetitions."""
+    def haystack_sizes(self) -> Int64:
+        """Number of documents of each haystack."""
         sizes = pc.list_value_length(self._haystacks["rows"]).fill_null(len(self.documents))
-        return np.concatenate([[0], np.cumsum(sizes.to_numpy())[:-1]]).astype(np.int64)
+        return np.asarray(sizes.to_numpy(), np.int64)
+
+    @property
+    def haystack_starts(self) -> Int64:
+        """Total number of documents in the haystacks before each one, with repetitions."""
+        return np.cumsum(self.haystack_sizes) - self.haystack_sizes
 
     def haystack_timestamps(self, haystack: int) -> pa.Array:
         """Returns timestamps aligned with `haystack_rows`; null for undated documents."""
         stamps = self._haystacks["timestamps"][haystack]
         if stamps.is_valid:
             return stamps.values
+        if self.documents.lack("timestamp") == len(self.documents):
+            return pa.nulls(self.haystack_sizes[haystack], pa.int64())
         all_documents = not self._haystacks["rows"][haystack].is_valid
         rows = None if all_documents else self.haystack_rows(haystack)
         return self.documents.column("timestamp", rows).combine_chunks()

@@ -21,6 +21,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -229,17 +230,17 @@ def read_json(path: Path) -> Any:
         ) from None
 
 
-def doubled_key(data: bytes | memoryview, value: Any) -> str | None:
+def doubled_key(data: bytes | memoryview, value: Any, colons: int | None = None) -> str | None:
     """Returns a key that occurs twice in one object of a valid JSON text; None if there is none.
 
-    `value` is the parsed text. Usually it has as many keys as the text has colons after unescaped
-    quotation marks; the text is parsed again only if the counts differ, as with a repeated key or a
-    text that begins with a colon.
+    `value` is the parsed text, with `colons` outside strings, if known; else the colons after
+    unescaped quotation marks. The text is parsed again only if it has not as many keys.
     """
     import json
 
     data = bytes(data)
-    colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
+    if colons is None:
+        colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
     if colons == _count_keys(value):
         return None
     doubled: list[str] = []
@@ -258,12 +259,13 @@ def doubled_key(data: bytes | memoryview, value: Any) -> str | None:
 
 def _count_keys(value: Any) -> int:
     """Counts the keys of all objects in a JSON value."""
-    keys, left = 0, [value] if type(value) in _NESTED else []
-    while left:  # iterative: values may be nested deeper than Python's recursion limit
-        one = left.pop()
-        inside = one.values() if isinstance(one, dict) else one
-        keys += len(one) if isinstance(one, dict) else 0
-        left += [held for held in inside if type(held) in _NESTED]
+    keys, level = 0, [value]
+    while level:  # level by level: values may be nested deeper than Python's recursion limit
+        objects = [one for one in level if type(one) is dict]
+        keys += sum(map(len, objects))
+        lists = [one for one in level if type(one) is list]
+        inside = chain.from_iterable([*map(dict.values, objects), *lists])
+        level = [held for held in inside if type(held) in _NESTED]
     return keys
 
 

@@ -37,7 +37,7 @@ def find_empty(request: RunRequest, given: Sequence[QueryResult]) -> EmptyHaysta
     empty = [
         haystack
         for haystack, mine in sorted(results.items())
-        if mine and dataset.haystack_size(haystack) and not any(map(has_output, mine))
+        if mine and dataset.haystack_sizes[haystack] and not any(map(has_output, mine))
     ]
     if not empty and by_words and not any(map(_has_score, given)):
         empty = [haystack for haystack, mine in sorted(results.items()) if mine]

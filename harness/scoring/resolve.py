@@ -81,25 +81,27 @@ def find_rows(
     """Looks up document ids in the haystack of each row's query; -1 for those not in it."""
     rows = np.full(len(query), -1, np.int32)
     haystack = dataset.query_haystack[query]
-    order = np.argsort(haystack, kind="stable")
-    cuts = np.flatnonzero(np.diff(haystack[order])) + 1
-    for part in np.split(order, cuts):
-        if len(part) == 0:
-            continue
-        members = dataset.haystack_rows(int(haystack[part[0]]))
-        if len(members) == 0:
-            continue
-        names = dataset.documents.column("id", None if _whole(members, dataset) else members)
-        mine = ids if len(part) == len(ids) else ids.take(pa.array(part))
-        at = places(mine, names.combine_chunks())
-        rows[part] = np.where(at >= 0, members[np.maximum(at, 0)], -1)
+    listed = dataset.lists_documents[haystack]
+    if not listed.all():
+        names = dataset.documents.column("id").combine_chunks()
+        rows[~listed] = places(_some(ids, ~listed), names)
+    owner, member = dataset.members(haystack[listed])
+    if len(member):
+        haystack = haystack[listed]
+        names = dataset.documents.column("id", member).combine_chunks().dictionary_encode()
+        place = places(_some(ids, listed), names.dictionary)
+        # Keys are unique, as the ids of a haystack are.
+        keys = owner * len(names.dictionary) + names.indices.to_numpy()
+        order = np.argsort(keys)
+        wanted = np.where(place < 0, -1, haystack * np.int64(len(names.dictionary)) + place)
+        at = np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)
+        rows[listed] = np.where(keys[order[at]] == wanted, member[order[at]], -1)
     return rows
 
 
-def _whole(members: npt.NDArray[np.int32], dataset: Dataset) -> bool:
-    """Tests whether these are all rows of the dataset, in order."""
-    n = len(dataset.documents)
-    return len(members) == n and bool((members == np.arange(n)).all())
+def _some(ids: pa.Array, chosen: Flags) -> pa.Array:
+    """Returns the chosen ids, without a copy if all are."""
+    return ids if chosen.all() else ids.filter(pa.array(chosen))
 
 
 def places(ids: pa.Array, names: pa.Array) -> npt.NDArray[np.int64]:
@@ -138,8 +140,7 @@ def haystack_sizes(dataset: Dataset) -> Ints:
     """Returns the number of documents in the haystack of each query; shape (n,)."""
     if dataset.manifest.ids_only:
         return np.full(dataset.n_queries, UNKNOWN_SIZE)
-    sizes = np.array([dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))], np.int64)
-    sizes = sizes[dataset.query_haystack]
+    sizes = dataset.haystack_sizes[dataset.query_haystack]
     if dataset.manifest.exclude_self:
         sizes = sizes - (dataset.rows_with_query_id >= 0)
     return sizes
@@ -152,11 +153,11 @@ def in_haystack(
     not excluded as the query's own document."""
     there = document >= 0
     haystack = dataset.query_haystack[query]
-    order = np.argsort(haystack, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(haystack[order])) + 1):
-        one = int(haystack[rows[0]]) if len(rows) else 0
-        if len(rows) and dataset.haystack_size(one) < len(dataset.documents):
-            there[rows] &= np.isin(document[rows], dataset.haystack_rows(one))
+    listed = dataset.lists_documents[haystack]
+    if listed.any():
+        owner, member = dataset.members(haystack[listed])
+        n = np.int64(len(dataset.documents))
+        there[listed] &= np.isin(haystack[listed] * n + document[listed], owner * n + member)
     if dataset.manifest.exclude_self:
         there &= document != dataset.rows_with_query_id[query]
     return there

@@ -24,20 +24,19 @@ Declaration of Human Rights."""
 
 
 @cache
-def _runs() -> tuple[re.Pattern[str], list[float]]:
+def _runs() -> tuple[re.Pattern[str], re.Pattern[str], list[float]]:
+    """Returns patterns of a run of any script and of each script, and the rates of the latter."""
     marks = "\u3000-\u303f\uff01-\uff65"  # ideographic and full-width punctuation
     groups = ["".join(SCRIPTS[name] for name in names) for names in _PER_TOKEN]
     groups[0] += marks
-    return re.compile("|".join(f"([{group}]+)" for group in groups)), [*_PER_TOKEN.values()]
+    of_each = "|".join(f"([{group}]+)" for group in groups)
+    return re.compile(f"([{''.join(groups)}]+)"), re.compile(of_each), [*_PER_TOKEN.values()]
 
 
 def without_runs(text: str) -> tuple[str, int]:
     """Returns a text without its runs of the scripts in `_PER_TOKEN`, and their tokens."""
-    pattern, rates = _runs()
-    found: list[int] = []
-
-    def blank(run: re.Match[str]) -> str:
-        found.append(max(1, round(len(run[0]) / rates[(run.lastindex or 1) - 1])))
-        return " "
-
-    return pattern.sub(blank, text), sum(found)
+    of_any, of_each, rates = _runs()
+    parts = of_any.split(text)  # one set of characters is found faster than one of six
+    runs = [run for part in parts[1::2] for run in of_each.finditer(part)]
+    tokens = [max(1, round(len(run[0]) / rates[(run.lastindex or 1) - 1])) for run in runs]
+    return " ".join(parts[::2]), sum(tokens)

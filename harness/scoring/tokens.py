@@ -315,12 +315,12 @@ class Orders:
         rows = dataset.haystack_rows(haystack)
         rng = np.random.default_rng([_SEED, haystack])
         drawn = min(len(rows), depth + more)
+        row = np.full((ORDERS, drawn + 1), _END, np.int32)
         if len(rows) <= _SHUFFLED:
-            row = rng.permuted(np.tile(rows, (ORDERS, 1)), axis=1)[:, :drawn]
+            row[:, :drawn] = rng.permuted(np.tile(rows, (ORDERS, 1)), axis=1)[:, :drawn]
         else:
             places = [rng.choice(len(rows), drawn, replace=False) for _ in range(ORDERS)]
-            row = rows[np.array(places)]
-        row = np.pad(row, ((0, 0), (0, 1)), constant_values=_END)
+            row[:, :drawn] = rows[np.array(places)]
         cost = counts.of(row.ravel()).reshape(row.shape)
         above = np.cumsum(cost, axis=1) - cost
         return cls(len(rows), depth, tuple(budgets), row, cost, above)

@@ -233,7 +233,7 @@ def test_a_generated_file_keeps_the_official_proportions(
     generate(path, sample, "s", 20, seed=1)
     assert path.read_bytes() == once
     dataset = open_dataset("longmemeval", granularity="session", source=path)
-    slots = sum(dataset.haystack_size(row) for row in range(20))
+    slots = dataset.haystack_sizes[:20].sum()
     twice = dataset.manifest.repairs[0].count
     assert slots == 23_867 * 20 // 500
     assert len(dataset.documents) - twice == 19_195 * 20 // 500

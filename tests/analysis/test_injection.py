@@ -93,7 +93,7 @@ def test_a_corpus_that_all_queries_share_has_the_documents_of_all(cache: Path) -
     dataset = open_dataset("labelled", source=source, split="test-inject-imitate-1")
     ids = dataset.documents.column("id").to_pylist()
     assert ids == ["a", "b", "injected-1-1", "injected-1-2"]
-    assert [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))] == [4]
+    assert dataset.haystack_sizes.tolist() == [4]
 
 
 @pytest.mark.slow

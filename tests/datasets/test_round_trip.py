@@ -83,7 +83,7 @@ def test_haystacks_share_documents_and_may_date_them_otherwise(tmp_path: Path) -
     assert dataset.haystack_ids == ["own dates", "other dates", "empty", "all"]
     rows = [dataset.haystack_rows(h).tolist() for h in range(4)]
     assert rows == [[3, 0, 2], [2, 0], [], [0, 1, 2, 3]]
-    assert [dataset.haystack_size(h) for h in range(4)] == [3, 2, 0, 4]
+    assert dataset.haystack_sizes.tolist() == [3, 2, 0, 4]
     dates = [dataset.haystack_timestamps(h).to_pylist() for h in range(4)]
     assert dates == [[None, 100, 102], [7, 8], [], [100, 101, 102, None]]
 

@@ -110,7 +110,7 @@ def export_key(
     write_json_record(folder / "dataset.json", about)
     write_lines(folder / "queries.jsonl", _queries(dataset))
     write_lines(folder / "qrels.jsonl", _qrels(dataset))
-    sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
+    sizes = dataset.haystack_sizes.tolist()
     haystacks = zip(dataset.haystack_ids, sizes, _latest(dataset), strict=True)
     write_lines(
         folder / "haystacks.jsonl",

@@ -161,7 +161,7 @@ class Inputs:
         if self.dataset.manifest.text == IDS_ONLY:
             return [_UNKNOWN_SIZE] * len(self.rankings)
         haystacks = self.dataset.query_haystack.tolist()
-        sizes = [self.dataset.haystack_size(h) for h in range(len(self.dataset.haystack_ids))]
+        sizes = self.dataset.haystack_sizes.tolist()
         return [sizes[h] - own for h, own in zip(haystacks, self.own, strict=True)]
 
     @cached_property

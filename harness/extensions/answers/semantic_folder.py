@@ -125,7 +125,7 @@ def semantic_of_run(
         returned = _texts_of_documents(dataset, rankings, max(ks))
     counted = answered.asked & ~answered.skipped(ranked.answered, choices.missing)
     asked = _asked(dataset, returned, counted & ranked.has_relevant)
-    sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
+    sizes = dataset.haystack_sizes.tolist()
     rows = sample_of(sizes, max(ks), seed=0)
     texts = [
         dataset.documents.contents(dataset.haystack_rows(h)[some]) for h, some in enumerate(rows)

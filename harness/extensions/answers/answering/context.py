@@ -214,7 +214,7 @@ class ContextBuilder:
         """Tests whether any document has a date."""
         stamps = self._dataset.documents.column("timestamp")
         return bool(stamps.null_count < len(stamps)) or any(
-            self._dataset.haystack_timestamps(one).null_count < self._dataset.haystack_size(one)
+            self._dataset.haystack_timestamps(one).null_count < self._dataset.haystack_sizes[one]
             for one in range(min(1, len(self._dataset.haystack_ids)))
         )
 

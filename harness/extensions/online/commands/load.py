@@ -233,7 +233,7 @@ class LoadMeasurement:
             machine=machine(),
             started=file.started,
             haystack=self._dataset.haystack_ids[self._haystack],
-            documents=self._dataset.haystack_size(self._haystack),
+            documents=int(self._dataset.haystack_sizes[self._haystack]),
             queries=len(self._queries),
             k=request.plan.k,
             recall_k=self.recall_k,
