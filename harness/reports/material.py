@@ -18,7 +18,6 @@ from harness.datasets.reader import Dataset
 from harness.errors import HarnessError
 from harness.io.plugins import FAILURES, describe_error, failure, find_all, load
 from harness.reports.records import DocumentColumns, ReportSection
-from harness.runfiles.rankings import RankedPairs, best_first
 from harness.runs.folder.ranking_parts import rankings_by_part
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.score_folder import query_outcomes
@@ -79,20 +78,16 @@ class Material:
         row_of = dataset.query_rows
         # Each part looks its documents up among all of the dataset.
         for part in rankings_by_part(files.rankings, max(_PART, len(dataset.documents))):
-            rankings = best_first(part)
-            pairs = RankedPairs(rankings.query, rankings.document)
-            if dataset.manifest.exclude_self or len(pairs.repeated()):
-                rankings, _ = canonicalize(part, dataset)
-                pairs = RankedPairs(rankings.query, rankings.document)
+            rankings, _ = canonicalize(part, dataset)
             found.append(resolve(rankings, dataset))
             for rule, index in judged.items():
-                ranks[rule].append(index.places(rankings, pairs, rule[1]))
+                ranks[rule].append(index.places(rankings, rule[1]))
             if rankings.score is not None and len(rankings):
                 first = np.unique(rankings.query, return_index=True)
                 for query, at in zip(*(each.tolist() for each in first), strict=True):
                     if (name := rankings.query_ids[query]) in row_of:
                         top[row_of[name]] = rankings.score[at]
-            del part, rankings, pairs
+            del part, rankings
             pa.default_memory_pool().release_unused()
         by_rule = {rule: gather_ranks(rules[rule], parts) for rule, parts in ranks.items()}
         return cls(

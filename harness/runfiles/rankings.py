@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,11 @@ class Rankings:
     def starts(self) -> npt.NDArray[np.int64]:
         """Row where each query's ranking begins; shape (len(query_ids) + 1,)."""
         return np.searchsorted(self.query, np.arange(len(self.query_ids) + 1))
+
+    @cached_property
+    def pairs(self) -> RankedPairs:
+        """An index of the rows' queries and documents."""
+        return RankedPairs(self.query, self.document)
 
 
 def from_dict(run: Run) -> Rankings:
@@ -98,11 +104,6 @@ def grouped_rankings(
         query, document = query[order], take(document, order)
         score = None if score is None else score[order]
     return Rankings(query_ids, query.astype(np.int32, copy=False), document, score)
-
-
-def duplicates(rankings: Rankings) -> npt.NDArray[np.int64]:
-    """Returns the rows that repeat an earlier document of the same query."""
-    return RankedPairs(rankings.query, rankings.document).repeated()
 
 
 def best_first(rankings: Rankings) -> Rankings:
@@ -178,8 +179,11 @@ class RankedPairs:
         `hashed` is `hashes(document)`.
         """
         wanted = (hashed ^ query.astype(np.uint64) * _MIX) & ~self._low
-        first = np.searchsorted(self._keys, wanted)
-        counts = np.searchsorted(self._keys, wanted | self._low, side="right") - first
+        order = np.argsort(wanted)  # neighbours are found in memory that was just read
+        first, end = np.empty((2, len(wanted)), np.int64)
+        first[order] = np.searchsorted(self._keys, wanted[order])
+        end[order] = np.searchsorted(self._keys, wanted[order] | self._low, side="right")
+        counts = end - first
         which = np.repeat(np.arange(len(wanted)), counts)
         within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
         row = (self._keys[first[which] + within] & self._low).astype(np.int64)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError, require_ids, suggest
-from harness.runfiles.rankings import RankedPairs, Rankings, Run, best_first, without
+from harness.runfiles.rankings import Rankings, Run, best_first, without
 from harness.runfiles.readers import is_trec, map_trec, read_rankings
 from harness.runfiles.tables import (
     Frame,
@@ -152,12 +152,10 @@ class _Part:
 
 def _part(judged: QrelsIndex, rankings: Rankings, ties: Ties) -> _Part:
     rankings = best_first(rankings)
-    pairs = RankedPairs(rankings.query, rankings.document)
-    again = pairs.repeated()
+    again = rankings.pairs.repeated()
     if len(again):
         rankings = without(rankings, again)
-        pairs = RankedPairs(rankings.query, rankings.document)
-    return _Part(rankings.query_ids, judged.places(rankings, pairs, ties), len(again))
+    return _Part(rankings.query_ids, judged.places(rankings, ties), len(again))
 
 
 def _by_block(judged: QrelsIndex, path: Path, ties: Ties) -> list[_Part] | None:

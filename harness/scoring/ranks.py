@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.runfiles.arrow import integers, take, to_numpy
-from harness.runfiles.rankings import RankedPairs, Rankings, best_first, hashes
+from harness.runfiles.rankings import Rankings, best_first, hashes
 from harness.scoring.arrays import Ints
 
 if TYPE_CHECKING:
@@ -161,14 +161,14 @@ class QrelsIndex:
         self._starts = np.searchsorted(qrels.query, np.arange(qrels.n + 1))
         self._hashes = hashes(qrels.document)
 
-    def places(self, rankings: Rankings, pairs: RankedPairs, ties: Ties) -> Ranks:
-        """Returns the ranks of judged documents; `pairs` index `rankings`, which are best first."""
+    def places(self, rankings: Rankings, ties: Ties) -> Ranks:
+        """Returns the ranks of judged documents in rankings, which are best first."""
         score = None if rankings.score is None else of_width(rankings.score, ties)
         starts = rankings.starts
         query_of = np.array([self._known.get(name, -1) for name in rankings.query_ids], np.int64)
         ours = np.flatnonzero(query_of >= 0)
         query = query_of[ours]
-        row, judgement = self._found(pairs, ours, query)
+        row, judgement = self._found(rankings, ours, query)
         first = starts[rankings.query[row]]
         above = row - first
         rank, tied = above + 1, np.ones(len(row), np.int64)
@@ -182,12 +182,12 @@ class QrelsIndex:
                 )
         return Ranks(query, np.diff(starts)[ours], judgement, rank, above, tied)
 
-    def _found(self, pairs: RankedPairs, ours: Ints, query: Ints) -> tuple[Ints, Ints]:
+    def _found(self, rankings: Rankings, ours: Ints, query: Ints) -> tuple[Ints, Ints]:
         """Returns (row of the rankings, judgement) of each retrieved judged document."""
         counts = np.diff(self._starts)[query]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         judgement = np.repeat(self._starts[query], counts) + within
-        which, row = pairs.find(
+        which, row = rankings.pairs.find(
             np.repeat(ours, counts),
             self._qrels.document.take(integers(judgement)),
             self._hashes[judgement],
@@ -229,9 +229,7 @@ def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ran
     Queries without qrels are ignored; queries without a ranking are not `answered`. The first of
     duplicate documents counts; see rankings.duplicates.
     """
-    rankings = best_first(rankings)
-    pairs = RankedPairs(rankings.query, rankings.document)
-    return gather_ranks(qrels, [QrelsIndex(qrels).places(rankings, pairs, ties)])
+    return gather_ranks(qrels, [QrelsIndex(qrels).places(best_first(rankings), ties)])
 
 
 def in_order(rankings: Rankings, ties: Ties) -> Rankings:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.datasets.reader import Dataset
-from harness.runfiles.rankings import Rankings, best_first, duplicates, without
+from harness.runfiles.rankings import Rankings, best_first, without
 from harness.scoring.arrays import Flags, Ints
 
 _DIGITS = 9  # maximum digits of ids that are looked up as numbers
@@ -44,7 +44,7 @@ def canonicalize(rankings: Rankings, dataset: Dataset) -> tuple[Rankings, int]:
     removed too, for imported rankings as well.
     """
     rankings = best_first(rankings)
-    again = duplicates(rankings)
+    again = rankings.pairs.repeated()
     if len(again):
         rankings = without(rankings, again)
     if dataset.manifest.exclude_self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -141,11 +141,16 @@ class _Scorer:
     ) -> None:
         self._dataset, self._rankings, self._resolved = dataset, rankings, resolved
         self._choices, self._depth, self._answered = choices, depth, answered
-        ranked = np.isin(dataset.query_ids, rankings.query_ids)
-        self._skipped = answered.skipped(ranked, choices.missing)
+        ranked = set(rankings.query_ids)
+        has_ranking = np.array([id_ in ranked for id_ in dataset.query_ids], bool)
+        self._skipped = answered.skipped(has_ranking, choices.missing)
         self._counted = answered.counted & ~self._skipped
         self._masks = slices(dataset)
         self._sizes = haystack_sizes(dataset)
+        # Several protocols have the same qrels and tie rule.
+        self._ranked = cache(
+            lambda key, ties: rank_judged(rankings, from_dataset(dataset, key), ties)
+        )
         self._results: list[ProtocolResult] = []
         self._tables: list[pa.Table] = []
         self._excluded: dict[str, dict[str, list[str]]] = {}
@@ -161,7 +166,7 @@ class _Scorer:
         ties = protocol.ties
         if self._choices.ties is not None and not protocol.fixed_ks:
             ties = self._choices.ties
-        ranked = rank_judged(self._rankings, from_dataset(dataset, protocol.key), ties)
+        ranked = self._ranked(protocol.key, ties)
         scored = self._scored(protocol, ranked)
         if protocol.module:
             self._apply_module(protocol, scored, ties)
@@ -374,7 +379,7 @@ class _Scorer:
     def finish(self, repeated: int) -> Scores:
         """Returns the complete scores; `repeated`: number of duplicates from `canonicalize`."""
         dataset, manifest = self._dataset, self._dataset.manifest
-        ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
+        ranked = self._ranked("default", Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
         cutoffs = tuple(
             cutoff

@@ -335,6 +335,7 @@ def finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Val
 
 
 LEVEL = 0.95
+_VALUES = 1 << 22  # values by query whose intervals are computed at once: 32 MB
 
 _NOUNS = re.compile(r"\b(?:cluster|observation)(s?)\b")
 
@@ -396,37 +397,46 @@ def with_intervals_over(
     `bounds` are the minimum and maximum value of a query."""
     by_name = {str(column.metric): column for column in columns}
     found = {name: dict(results) for name, results in slices.items()}
-    wanted = [
-        (name, metric)
-        for name, results in found.items()
-        for metric, result in results.items()
-        if result.value is not None
-    ]
-    if not wanted:
-        return found
-    matrix = np.full((n, len(wanted)), np.nan)
-    for at, (name, metric) in enumerate(wanted):
-        mask = masks[name]
-        matrix[mask, at] = by_name[metric].values[mask]
+    # Slices with the same scored queries, as `all` and `answerable` often are, have one interval.
+    alike: dict[tuple[str, bytes], list[str]] = {}
+    for name, results in found.items():
+        for metric, result in results.items():
+            if result.value is not None:
+                mine = masks[name] & ~np.isnan(by_name[metric].values)
+                alike.setdefault((metric, np.packbits(mine).tobytes()), []).append(name)
+    wanted = [(metric, names) for (metric, _), names in alike.items()]
+    step = max(1, _VALUES // max(1, n))
+    for some in (wanted[start : start + step] for start in range(0, len(wanted), step)):
+        matrix = np.full((n, len(some)), np.nan)
+        for at, (metric, names) in enumerate(some):
+            mask = masks[names[0]]
+            matrix[mask, at] = by_name[metric].values[mask]
+        intervals = _intervals(clusters, matrix, bounds)
+        for (metric, names), (interval, macro) in zip(some, intervals, strict=True):
+            for name in names:
+                result = replace(found[name][metric], interval=interval, macro_haystack=macro)
+                found[name][metric] = result
+    return found
+
+
+def _intervals(
+    clusters: npt.NDArray[np.int32] | None, matrix: Values, bounds: tuple[float, float]
+) -> list[tuple[Interval | None, MacroMean | None]]:
+    """Returns the interval and the mean over haystacks, if there are any, of each column."""
     used = ~np.isnan(matrix).all(axis=1)
     grouped = to_clusters(matrix[used], None if clusters is None else clusters[used])
-    for (name, metric), made in zip(
-        wanted, cluster_intervals(grouped, level=LEVEL, bounds=bounds), strict=True
-    ):
-        cluster_by = "haystacks" if made.clustered else "queries"
-        interval = interval_record(made, cluster_by)
-        if interval is not None:
-            found[name][metric] = replace(found[name][metric], interval=interval)
+    over = "haystacks" if grouped.clustered else "queries"
+    made = cluster_intervals(grouped, level=LEVEL, bounds=bounds)
+    intervals = [interval_record(one, over) for one in made]
     if not grouped.clustered:
-        return found
-    for (name, metric), made in zip(
-        wanted, cluster_intervals(grouped.by_cluster(), level=LEVEL, bounds=bounds), strict=True
-    ):
-        interval = interval_record(made, "haystacks")
-        if interval is not None:
-            macro = MacroMean(value=made.value, groups=made.clusters, interval=interval)
-            found[name][metric] = replace(found[name][metric], macro_haystack=macro)
-    return found
+        return [(interval, None) for interval in intervals]
+    made = cluster_intervals(grouped.by_cluster(), level=LEVEL, bounds=bounds)
+    own = [interval_record(one, over) for one in made]
+    macros = [
+        MacroMean(value=one.value, groups=one.clusters, interval=mean) if mean else None
+        for one, mean in zip(made, own, strict=True)
+    ]
+    return list(zip(intervals, macros, strict=True))
 
 
 def interval_record(interval: MeanInterval, cluster_by: str) -> Interval | None:

@@ -271,15 +271,13 @@ def recall_random_baseline(
             own = -1
             if dataset.manifest.exclude_self:
                 own = int(dataset.rows_with_query_id[query])
-            found[query] = np.mean(
-                [
-                    alone[min(one)]
-                    if len(one) == 1 and own < 0
-                    else orders.of_several({d: costs[d] for d in sorted(one)}, own)
-                    for one in pieces[query]
-                ],
-                axis=0,
-            )
+            chances = [
+                alone[min(one)]
+                if len(one) == 1 and own < 0
+                else orders.of_several({d: costs[d] for d in sorted(one)}, own)
+                for one in pieces[query]
+            ]
+            found[query] = chances[0] if len(chances) == 1 else np.mean(chances, axis=0)
     return found
 
 

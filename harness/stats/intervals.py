@@ -227,13 +227,13 @@ def _unlike(clusters: Clusters) -> npt.NDArray[np.int64]:
     """Number of clusters of each metric that differ from the most frequent mean, (metrics,)."""
     means = np.full(clusters.sums.shape, np.nan)
     np.divide(clusters.sums, clusters.counts, out=means, where=clusters.present)
-    means = np.sort(np.round(means, 12), axis=0)  # absent clusters are last
-    row = np.arange(len(means))[:, None]
+    means = np.sort(np.round(means, 12).T)  # a row for each metric; absent clusters are last
+    place = np.arange(len(clusters.sums))
     new = np.ones(means.shape, bool)
-    new[1:] = means[1:] != means[:-1]
-    run = row - np.maximum.accumulate(np.where(new, row, 0), axis=0) + 1
+    new[:, 1:] = means[:, 1:] != means[:, :-1]
+    run = place - np.maximum.accumulate(np.where(new, place, 0), axis=1) + 1
     present = clusters.present.sum(axis=0)
-    return np.where(present > 0, present - run.max(axis=0, initial=0), 0)
+    return np.where(present > 0, present - run.max(axis=1, initial=0), 0)
 
 
 def events_of(clusters: Clusters) -> Values:
@@ -244,7 +244,7 @@ def events_of(clusters: Clusters) -> Values:
     A t interval needs more than 25 (Cochran 1977, Sampling Techniques, section 2.15).
     """
     residuals = clusters.sums - clusters.counts * np.nan_to_num(clusters.means)
-    squares, cubes = (residuals**2).sum(axis=0), (residuals**3).sum(axis=0)
+    squares, cubes = (residuals**2).sum(axis=0), (residuals**2 * residuals).sum(axis=0)
     lopsided = np.abs(cubes) > 1e-12 * squares**1.5
     events = np.full(squares.shape, np.inf)
     np.divide(squares**3, cubes**2, out=events, where=lopsided)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from small import lists
 
 from harness.errors import UsageError
-from harness.runfiles.rankings import Rankings, best_first, duplicates, without
+from harness.runfiles.rankings import Rankings, best_first, without
 from harness.runfiles.readers import read_rankings
 from harness.runfiles.write import blocks, write_trec
 
@@ -361,9 +361,9 @@ def test_duplicates_are_the_rows_that_a_set_has_seen_before(rows: list[tuple[str
     rankings = Rankings(list("abc"), query, pa.chunked_array(parts), None)
     seen: set[tuple[str, str]] = set()
     expected = [i for i, row in enumerate(rows) if row in seen or seen.add(row)]
-    assert duplicates(rankings).tolist() == expected
-    left = without(rankings, duplicates(rankings))
-    assert len(duplicates(left)) == 0
+    assert rankings.pairs.repeated().tolist() == expected
+    left = without(rankings, rankings.pairs.repeated())
+    assert len(left.pairs.repeated()) == 0
     assert len(left) == len(seen)
 
 
@@ -374,7 +374,7 @@ def test_duplicates_of_many_rows_are_all_found() -> None:
     column = pa.chunked_array([pa.array(documents)])
     rankings = Rankings([str(i) for i in range(40)], query, column, None)
     pairs = list(zip(query.tolist(), documents, strict=True))
-    assert len(duplicates(rankings)) == len(pairs) - len(set(pairs))
+    assert len(rankings.pairs.repeated()) == len(pairs) - len(set(pairs))
 
 
 def test_a_jsonl_file_says_what_a_dictionary_says(tmp_path: Path) -> None:

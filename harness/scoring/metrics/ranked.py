@@ -94,8 +94,12 @@ def _tied_average_precision(tied: TiedDocuments) -> Values:
 def _by_case(expected: Callable[[int, int, int], float], orders: RandomOrders) -> Values:
     """Computes a function of N, R and the cutoff once per distinct combination; (n,)."""
     columns = np.stack([orders.size, orders.inside, orders.top])
-    cases, which = np.unique(columns, axis=1, return_inverse=True)
-    return np.array([expected(*case) for case in cases.T.tolist()])[which.ravel()]
+    order = np.lexsort(columns)  # np.unique sorts whole rows, which takes ten times as long
+    new = np.diff(columns[:, order], prepend=-1).any(axis=0)
+    values = np.array([expected(*case) for case in columns[:, order[new]].T.tolist()])
+    found = np.empty(len(order))
+    found[order] = values[np.cumsum(new) - 1] if len(order) else 0.0
+    return found
 
 
 # -- nDCG ------------------------------------------------------------------------------------------
