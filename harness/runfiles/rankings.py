@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -148,6 +148,7 @@ Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_BLOCK = 1 << 16
 
 
 class RankedPairs:
@@ -163,11 +164,12 @@ class RankedPairs:
         self._query, self._document = query, document
         n = len(query)
         self._low = np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
-        chunks = [hashes(chunk) for chunk in document.chunks]
-        keys = chunks[0] if len(chunks) == 1 else np.concatenate([np.zeros(0, np.uint64), *chunks])
-        keys ^= query.astype(np.uint64) * _MIX
-        keys &= ~self._low
-        keys |= np.arange(n, dtype=np.uint64)
+        keys, start = np.arange(n, dtype=np.uint64), 0
+        for part in blocks_of(document):
+            end = start + len(part)
+            mixed = query[start:end].astype(np.uint64) * _MIX
+            keys[start:end] |= (hashes(part) ^ mixed) & ~self._low
+            start = end
         keys.sort()
         self._keys = keys
 
@@ -207,6 +209,12 @@ class RankedPairs:
                 again.append(row)
             seen.add(pair)
         return np.array(again, np.int64)
+
+
+def blocks_of(ids: pa.ChunkedArray) -> Iterator[pa.Array]:
+    """Yields ids in parts that fit in the processor's cache."""
+    for chunk in ids.chunks:
+        yield from (chunk.slice(start, _BLOCK) for start in range(0, len(chunk), _BLOCK))
 
 
 def hashes(ids: pa.Array) -> Hashes:

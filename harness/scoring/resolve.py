@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.datasets.reader import Dataset
-from harness.runfiles.rankings import Rankings, best_first, without
+from harness.runfiles.arrow import take
+from harness.runfiles.rankings import Rankings, best_first, blocks_of, without
 from harness.scoring.arrays import Flags, Ints
 
 _DIGITS = 9  # maximum digits of ids that are looked up as numbers
@@ -49,8 +50,8 @@ def canonicalize(rankings: Rankings, dataset: Dataset) -> tuple[Rankings, int]:
         rankings = without(rankings, again)
     if dataset.manifest.exclude_self:
         queries = pa.array(rankings.query_ids, pa.string()).take(pa.array(rankings.query))
-        own = pc.equal(rankings.document, queries).to_numpy()
-        rankings = without(rankings, np.flatnonzero(own))
+        own = np.flatnonzero(pc.equal(rankings.document, queries).to_numpy())
+        rankings = without(rankings, own) if len(own) else rankings
     return rankings, len(again)
 
 
@@ -58,25 +59,23 @@ def resolve(rankings: Rankings, dataset: Dataset) -> Resolved:
     """Resolves all returned documents to rows of the dataset."""
     known = dataset.query_rows
     query_of = np.array([known.get(name, -1) for name in rankings.query_ids], np.int64)
-    starts = rankings.starts
-    rank = np.arange(1, len(rankings) + 1, dtype=np.int32)
-    rank -= np.repeat(starts[:-1], np.diff(starts)).astype(np.int32)
-    query = query_of[rankings.query] if len(rankings) else np.zeros(0, np.int64)
     unknown = [rankings.query_ids[i] for i in np.flatnonzero(query_of < 0)]
-    order = np.argsort(query, kind="stable")
-    order = order[query[order] >= 0]
-    kept, rank = query[order].astype(np.int32), rank[order]
-    if len(order) == len(rankings) and (np.diff(order) == 1).all():
-        ids = rankings.document.combine_chunks()
-    else:
-        ids = rankings.document.take(pa.array(order)).combine_chunks()
-    if isinstance(ids, pa.ChunkedArray):
-        ids = pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], pa.string())
-    return Resolved(kept, find_rows(dataset, kept, ids), rank, unknown)
+    order = np.argsort(query_of, kind="stable")
+    order = order[query_of[order] >= 0]
+    starts = rankings.starts
+    size = np.diff(starts)[order]
+    before = np.cumsum(size) - size
+    query = np.repeat(query_of[order].astype(np.int32), size)
+    place = np.arange(len(query), dtype=np.int32)
+    ids = rankings.document
+    if not np.array_equal(order, np.arange(len(query_of))):
+        ids = take(ids, place + np.repeat(starts[order] - before, size))
+    rank = place - np.repeat(before.astype(np.int32), size) + 1
+    return Resolved(query, find_rows(dataset, query, ids), rank, unknown)
 
 
 def find_rows(
-    dataset: Dataset, query: npt.NDArray[np.int32], ids: pa.Array
+    dataset: Dataset, query: npt.NDArray[np.int32], ids: pa.ChunkedArray
 ) -> npt.NDArray[np.int32]:
     """Looks up document ids in the haystack of each row's query; -1 for those not in it."""
     rows = np.full(len(query), -1, np.int32)
@@ -99,12 +98,12 @@ def find_rows(
     return rows
 
 
-def _some(ids: pa.Array, chosen: Flags) -> pa.Array:
+def _some(ids: pa.ChunkedArray, chosen: Flags) -> pa.ChunkedArray:
     """Returns the chosen ids, without a copy if all are."""
     return ids if chosen.all() else ids.filter(pa.array(chosen))
 
 
-def places(ids: pa.Array, names: pa.Array) -> npt.NDArray[np.int64]:
+def places(ids: pa.ChunkedArray, names: pa.Array) -> npt.NDArray[np.int32]:
     """Returns the position of each id among the distinct `names`; -1 for unknown ids.
 
     Integer ids with few gaps, such as MS MARCO's, are looked up in a table, since hashing millions
@@ -113,11 +112,12 @@ def places(ids: pa.Array, names: pa.Array) -> npt.NDArray[np.int64]:
     number = _numbers(names)
     largest = int(number.max(initial=0))
     if number.min(initial=0) < 0 or largest >= _SPREAD * len(names):
-        return np.asarray(pc.fill_null(pc.index_in(ids, value_set=names), -1).to_numpy(), np.int64)
-    place = np.full(largest + 2, -1, np.int64)  # the last entry is for unknown ids
+        return np.asarray(pc.fill_null(pc.index_in(ids, value_set=names), -1).to_numpy(), np.int32)
+    place = np.full(largest + 2, -1, np.int32)  # the last entry is for unknown ids
     place[number] = np.arange(len(names))
-    asked = _numbers(ids)
-    return place[np.where((asked < 0) | (asked > largest), largest + 1, asked)]
+    asked = (_numbers(part) for part in blocks_of(ids))
+    found = [place[np.where((of < 0) | (of > largest), largest + 1, of)] for of in asked]
+    return np.concatenate([np.zeros(0, np.int32), *found])
 
 
 def _numbers(ids: pa.Array) -> Ints:

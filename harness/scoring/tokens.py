@@ -140,16 +140,20 @@ class TokenCounts:
 
     def __init__(self, dataset: Dataset) -> None:
         self._documents = dataset.documents
-        self._counts = np.full(len(dataset.documents), -1, np.int32)
+        self._counts = np.full(len(dataset.documents) + 1, -1, np.int32)
+        self._counts[-1] = 0  # of rows of -1
 
     def of(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """Returns the tokens of the documents at `rows`; shape of `rows`. 0 for rows of -1."""
-        known = rows[rows >= 0]
-        new = np.sort(known[self._counts[known] < 0])
-        self._count(new[np.diff(new, prepend=-1) > 0])
-        counts = np.zeros(len(rows), np.int64)
-        counts[rows >= 0] = self._counts[known]
-        return counts
+        new = rows[self._counts[rows] < 0]
+        if len(new) > len(self._counts) // _DENSE:  # marking documents is faster than sorting rows
+            found = np.zeros(len(self._counts), bool)
+            found[new] = True
+            new = np.flatnonzero(found).astype(np.int32)
+        else:
+            new = np.unique(new)
+        self._count(new)
+        return self._counts[rows].astype(np.int64)
 
     def _count(self, rows: npt.NDArray[np.int32]) -> None:
         """Counts tokens of documents, given in order, by chunks, so that memory is bounded."""

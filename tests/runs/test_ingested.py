@@ -185,8 +185,13 @@ def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_aga
 
 
 def test_what_was_indexed_in_part_is_never_searched_whatever_has_index_says(
-    notes: Dataset, bill: Bill, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    notes: Dataset,
+    bill: Bill,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))  # without the marks of other tests
     expected = ranked(run(notes, paid(tmp_path, "Base"), Settings(k=3), out=tmp_path / "base"))
     bill.breaks(True)
     with pytest.raises(RunError, match="no more documents"):

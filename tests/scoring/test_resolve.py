@@ -88,7 +88,7 @@ def test_random_runs_resolve_as_a_dictionary_does(tmp_path: Path, form: str) -> 
 def test_ids_that_are_numbers_are_found_as_texts_are(ids: list[str], names: set[str]) -> None:
     held = sorted(names)
     expected = [held.index(id_) if id_ in names else -1 for id_ in ids]
-    found = places(pa.array(ids, pa.string()), pa.array(held, pa.string()))
+    found = places(pa.chunked_array([ids], pa.string()), pa.array(held, pa.string()))
     assert found.tolist() == expected
 
 
