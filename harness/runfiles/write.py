@@ -132,8 +132,11 @@ def write_parquet_batches(of: Iterable[RankedBatch], path: Path, *, scored: bool
     schema = parquet_schema(scored=scored)
     with pq.ParquetWriter(path, schema, compression="zstd") as file:
         for block in of:
+            # Each row group stores its own queries only, not all of the run.
+            low = int(block.query.min(initial=len(block.query_ids)))
+            ids = block.query_ids.slice(low, int(block.query.max(initial=low)) - low + 1)
             columns = {
-                "query": pa.DictionaryArray.from_arrays(integers(block.query), block.query_ids),
+                "query": pa.DictionaryArray.from_arrays(integers(block.query - low), ids),
                 "document": block.document,
                 "rank": integers(block.rank.astype(np.int32)),
             }

@@ -77,10 +77,13 @@ def read_run_rankings(path: Path) -> Rankings:
     score = to_numpy(table["score"]) if scored else None
     if not len(table):
         return Rankings([], np.zeros(0, np.int32), table["document"], score)
-    queries = table["query"].cast(pa.string()).dictionary_encode()
-    queries = queries.unify_dictionaries().combine_chunks()
-    names = queries.dictionary.to_pylist()
-    return checked_rankings(names, to_numpy(queries.indices), table["document"], score, str(path))
+    queries = table["query"].unify_dictionaries().combine_chunks()
+    number = to_numpy(queries.indices)
+    occurs = np.zeros(len(queries.dictionary), bool)
+    occurs[number] = True
+    names = queries.dictionary.filter(pa.array(occurs)).to_pylist()
+    number = (np.cumsum(occurs, dtype=np.int32) - 1)[number]
+    return checked_rankings(names, number, table["document"], score, str(path))
 
 
 def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
