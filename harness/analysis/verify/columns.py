@@ -189,12 +189,14 @@ def _of_documents(
     qrels, rankings = rows.qrels, rows.rankings
     pairs = zip(rankings, qrels, strict=True)
     orders = [orders_of_ties(*pair, ties) for pair in pairs]
-    three = [ranking.order(ties) for ranking in rankings]
-    three += [order[i] for i in range(2) for order in orders]
-    found: dict[str, Values] = {"value": {}, "ties.0": {}, "ties.2": {}}
-    for name, column in evaluate(metrics, qrels * 3, three).items():
-        for by_name, part in zip(found.values(), np.split(column, 3), strict=True):
-            by_name[name] = part
+    values = evaluate(metrics, qrels, [ranking.order(ties) for ranking in rankings])
+    found: dict[str, Values] = {"value": values}
+    tied = [at for at, (worst, best) in enumerate(orders) if worst is not best]
+    for level, i in (("ties.0", 0), ("ties.2", 1)):
+        others = evaluate(metrics, [qrels[at] for at in tied], [orders[at][i] for at in tied])
+        found[level] = {name: column.copy() for name, column in values.items()}
+        for name, column in others.items():
+            found[level][name][tied] = column
     found["upper_bound"] = upper_bounds(metrics, qrels)
     found["random_baseline"] = random_baselines(metrics, qrels, rows.sizes)
     for level, values in found.items():

@@ -45,9 +45,10 @@ class QueryRanking(NamedTuple):
 
         `order`: as they were returned. `trec`, `trec64`: by id, descending.
         """
-        if ties == "order":
+        scores = self.compared(ties)
+        if ties == "order" or len({*scores}) == len(scores):
             return self.documents
-        pairs = zip(self.compared(ties), map(str.encode, self.documents), strict=True)
+        pairs = zip(scores, map(str.encode, self.documents), strict=True)
         return [document.decode() for _, document in sorted(pairs, reverse=True)]
 
 
@@ -231,6 +232,10 @@ def iter_rankings(file: Path) -> Iterator[tuple[str, QueryRanking]]:
 
 def best_first(ranking: QueryRanking, *, excluded: str | None = None) -> QueryRanking:
     """Returns the ranking best first, each document once, at its best rank."""
+    different = {*ranking.documents}
+    ordered = ranking.scores is None or bool((np.diff(ranking.scores) <= 0).all())
+    if ordered and len(different) == len(ranking.documents) and excluded not in different:
+        return ranking
     rows = range(len(ranking.documents))
     if ranking.scores is not None:
         rows = np.argsort(-ranking.scores, kind="stable").tolist()

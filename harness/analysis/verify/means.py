@@ -98,11 +98,11 @@ Numbers = dict[Place, float | None]
 
 def counts(inputs: Inputs, cutoffs: Collection[int]) -> Numbers:
     """Counts queries and documents; `cutoffs`: of the metrics of documents."""
-    unknown = sum(
-        document not in inputs.documents(query) and not document.startswith("unresolved:")
-        for query, ranking in enumerate(inputs.rankings)
-        for document in ranking.documents
-    )
+    unknown = 0
+    for query, ranking in enumerate(inputs.rankings):
+        known = inputs.documents(query)
+        odd = [document for document in ranking.documents if document not in known]
+        unknown += sum(not document.startswith("unresolved:") for document in odd)
     sizes = np.array([len(ranking.documents) for ranking in inputs.rankings])
     possible = np.minimum(inputs.k - np.array(inputs.own), inputs.sizes)
     answered = inputs.asked & ~inputs.failed
