@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import replace
 
-from harness.analysis.scored_run import Block, ScoredRun
+from harness.analysis.scored_run import Block, BlockRows, ScoredRun
 from harness.datasets.reader import Dataset
 from harness.errors import HarnessError
 from harness.io.plugins import FAILURES, describe_error, failure, find_all, load
@@ -139,11 +139,18 @@ class Material:
             seconds[at] = table["seconds"].to_numpy(zero_copy_only=False).astype(float)
         return seconds
 
+    @cached_property
+    def _rows(self) -> dict[Block, tuple[BlockRows, list[int]]]:
+        """The rows of each protocol in scores.parquet, and their queries' rows in the dataset."""
+        place = self.dataset.query_rows
+        rows = {block: self.run.rows(block) for block in self.run.blocks}
+        return {block: (one, [place[id_] for id_ in one.queries]) for block, one in rows.items()}
+
     def values(self, block: Block, metric: str) -> Values:
         """Returns a metric of scores.parquet, shape (queries,); NaN if it was not scored."""
-        rows = self.run.rows(block)
+        rows, at = self._rows[block]
         values = np.full(self.dataset.n_queries, np.nan)
-        values[[self.dataset.query_rows[name] for name in rows.queries]] = rows.values(metric)
+        values[at] = rows.values(metric)
         return values
 
     def scored(self, block: Block) -> Flags:
