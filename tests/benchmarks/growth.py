@@ -8,6 +8,7 @@ WORK/figures.jsonl. A way ends at the first size that takes more than `--seconds
 would take longer. What is measured:
 
 * queries: `run` over BEIR files of 1,000 documents, with a retriever that answers at once;
+* scores: the scoring of such a run;
 * haystacks: labelled data, with 10 documents and one query in each, prepared and run over;
 * run file: TREC run files of 10 documents a query, scored by nine metrics, beside pytrec_eval,
   ranx and ir_measures;
@@ -59,6 +60,15 @@ def of_queries(folder: Path, n: int) -> Callable[[], Any]:
     judged = (f"q{i}\td{i % 1000}\t1\n" for i in range(n))
     write_rows(folder / "qrels" / "test.tsv", chain(["query-id\tcorpus-id\tscore\n"], judged))
     return _run(open_dataset("beir", source=folder), folder)
+
+
+def of_scores(folder: Path, n: int) -> Callable[[], Any]:
+    """The scoring of a run over `n` queries."""
+    from harness.runs.folder.run_dataset import dataset_of_run
+    from harness.runs.folder.score_folder import score_run
+
+    made = of_queries(folder, n)()
+    return lambda: score_run(made, dataset_of_run(made))
 
 
 def of_haystacks(folder: Path, n: int) -> Callable[[], Any]:
@@ -174,6 +184,7 @@ def of_board(folder: Path, n: int) -> Callable[[], Any]:
 
 WAYS: dict[tuple[str, str], tuple[Callable[[Path, int], Callable[[], Any]], list[int]]] = {
     ("queries", "harness"): (of_queries, [10**4, 10**5, 10**6, 10**7]),
+    ("scores, queries", "harness"): (of_scores, [10**4, 10**5, 10**6]),
     ("haystacks", "harness"): (of_haystacks, [1, 10**2, 10**3, 10**4, 10**5]),
     **{
         ("run file, queries", name): (of_run_file(name), [10**4, 10**5, 10**6])
