@@ -76,7 +76,7 @@ def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes 
     scanner = _Scanner()
     pieces: list[memoryview] = []  # of the open segment
     start = 0  # byte offset of its start in the file
-    count = keys = 0
+    count = before = 0
     place = "before"
     while data := file.read(block):
         base, view, done = scanner.offset, memoryview(data), 0
@@ -90,10 +90,10 @@ def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes 
                     place = "after"
                 if not (mark == _CLOSE and count == 0 and _is_blank(segment)):
                     count += 1
-                    yield start, segment, colons - keys
+                    yield start, segment, colons - before
             else:
                 raise _not_an_array(path, base + at)
-            pieces, done, start, keys = [], at + 1, base + at + 1, colons
+            pieces, done, start, before = [], at + 1, base + at + 1, colons
         pieces.append(view[done:])
     if place == "inside":
         raise UsageError(
@@ -126,7 +126,7 @@ class _Scanner:
         steps = _STEP[marks]
         depth = self._depth + np.cumsum(steps)
         # An opening bracket counts as inside, a closing one as outside: both get the outer level.
-        boundary = np.where(marks == _COMMA, depth == 1, depth == (steps > 0))
+        boundary = np.where(steps != 0, depth == (steps > 0), (marks == _COMMA) & (depth == 1))
         colons = self._colons + np.cumsum(marks == _COLON)
         self.offset += len(block)
         if len(depth):

@@ -29,9 +29,9 @@ LINES = {
     "harness/reports": 2_376,
     "harness/retrievers": 5_525,
     "harness/runfiles": 2_605,
-    "harness/runs": 6_442,
-    "harness/scoring": 6_789,
-    "harness/stats": 2_955,
+    "harness/runs": 6_443,
+    "harness/scoring": 6_806,
+    "harness/stats": 2_956,
     "harness/testing": 1_950,
 }
 """The most lines of Python in each package. Whoever removes lines may lower them."""

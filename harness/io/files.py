@@ -233,13 +233,13 @@ def read_json(path: Path) -> Any:
 def doubled_key(data: bytes | memoryview, value: Any, colons: int | None = None) -> str | None:
     """Returns a key that occurs twice in one object of a valid JSON text; None if there is none.
 
-    `value` is the parsed text, with `colons` outside strings, if known; else the colons after
-    unescaped quotation marks. The text is parsed again only if it has not as many keys.
+    `value` is the parsed text, `colons` the number outside its strings, if known; else those after
+    unescaped quotation marks. Only if there are more or fewer keys is the text parsed again.
     """
     import json
 
-    data = bytes(data)
     if colons is None:
+        data = bytes(data)
         colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
     if colons == _count_keys(value):
         return None
@@ -251,7 +251,7 @@ def doubled_key(data: bytes | memoryview, value: Any, colons: int | None = None)
             doubled.extend(name for name in names if names.count(name) > 1)
 
     try:
-        json.loads(data, object_pairs_hook=look, parse_int=str, parse_float=str)
+        json.loads(bytes(data), object_pairs_hook=look, parse_int=str, parse_float=str)
     except RecursionError:
         return "(nested too deep)"
     return doubled[0] if doubled else None

@@ -28,7 +28,7 @@ from harness.scoring.arrays import Flags, Values
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import protocol
 from harness.scoring.ranks import Ties
-from harness.scoring.resolve import haystack_sizes, in_haystack
+from harness.scoring.resolve import in_haystack, sizes_by_query
 from harness.scoring.score_columns import Column, Results, document_columns, with_intervals
 from harness.scoring.tokens import BUDGETS, TokenBudget
 
@@ -56,7 +56,7 @@ def by_k(material: Material, block: Block) -> CutoffCurves:
     judged, ties = dataset.qrels(rule.key), Ties(material.run.blocks[block].ties)
     ranked = material.by_rule[rule.key, ties]
     scored, present = material.scored(block), in_haystack(dataset, judged.query, judged.document)
-    sizes = haystack_sizes(dataset)
+    sizes = sizes_by_query(dataset)
     ks = grid(min(material.depth, int(sizes.max(initial=1))))
     metrics = [Metric(family, k) for family in FAMILIES for k in ks]
     columns = document_columns(rule, metrics, ranked, scored, present, sizes)

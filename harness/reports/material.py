@@ -140,7 +140,7 @@ class Material:
         return seconds
 
     @cached_property
-    def _rows(self) -> dict[Block, tuple[BlockRows, list[int]]]:
+    def _by_block(self) -> dict[Block, tuple[BlockRows, list[int]]]:
         """The rows of each protocol in scores.parquet, and their queries' rows in the dataset."""
         place = self.dataset.query_rows
         rows = {block: self.run.rows(block) for block in self.run.blocks}
@@ -148,7 +148,7 @@ class Material:
 
     def values(self, block: Block, metric: str) -> Values:
         """Returns a metric of scores.parquet, shape (queries,); NaN if it was not scored."""
-        rows, at = self._rows[block]
+        rows, at = self._by_block[block]
         values = np.full(self.dataset.n_queries, np.nan)
         values[at] = rows.values(metric)
         return values

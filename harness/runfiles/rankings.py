@@ -51,7 +51,7 @@ class Rankings:
 
     @cached_property
     def pairs(self) -> RankedPairs:
-        """An index of the rows' queries and documents."""
+        """An index of the (query, document) pairs, made once and kept."""
         return RankedPairs(self.query, self.document)
 
 
@@ -148,7 +148,7 @@ Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_BLOCK = 1 << 16
+_BLOCK = 1 << 16  # ids that are hashed at once
 
 
 class RankedPairs:

@@ -24,7 +24,7 @@ from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, mean, ratio
 from harness.scoring.metrics.definition import none_found
 from harness.scoring.ranks import NOT_RETRIEVED
-from harness.scoring.resolve import Resolved, haystack_sizes
+from harness.scoring.resolve import Resolved, sizes_by_query
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _columns(groups: Sequence[_Group]) -> tuple[Ints, Ints]:
 
 
 def _cases(dataset: Dataset, resolved: Resolved, asked: Flags) -> Iterator[_Case]:
-    sizes = haystack_sizes(dataset)
+    sizes = sizes_by_query(dataset)
     stamps = dataset.query_table["timestamp"].to_pylist()
     starts = np.searchsorted(resolved.query, np.arange(dataset.n_queries + 1))
     grades = _Grades(dataset)

@@ -10,7 +10,7 @@ from harness.schema import Ability
 from harness.scoring.arrays import count_by, mean, ratio
 from harness.scoring.metrics.definition import none_found
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
-from harness.scoring.resolve import haystack_sizes, in_haystack
+from harness.scoring.resolve import in_haystack, sizes_by_query
 
 
 def knowledge_update(
@@ -45,7 +45,7 @@ def knowledge_update(
     # Numbers of distinct newest and older documents that a ranking can contain.
     once = ranked.first_of_document & in_haystack(dataset, judged.query, judged.document)
     new, old = (count_by(ranked.query[rows & once], ranked.n)[queries] for rows in (newest, older))
-    size, both = haystack_sizes(dataset)[queries], new + old
+    size, both = sizes_by_query(dataset)[queries], new + old
     seen = 1 - none_found(size, both, np.minimum(depth, size))
     values = {
         "update_ranked_first": (

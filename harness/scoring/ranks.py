@@ -227,7 +227,7 @@ def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ran
     """Returns the ranks of all judged documents.
 
     Queries without qrels are ignored; queries without a ranking are not `answered`. The first of
-    duplicate documents counts; see rankings.duplicates.
+    duplicate documents counts; see `RankedPairs.repeated`.
     """
     return gather_ranks(qrels, [QrelsIndex(qrels).places(best_first(rankings), ties)])
 

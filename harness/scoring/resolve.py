@@ -14,6 +14,8 @@ from harness.runfiles.arrow import take
 from harness.runfiles.rankings import Rankings, best_first, blocks_of, without
 from harness.scoring.arrays import Flags, Ints
 
+Int32 = npt.NDArray[np.int32]
+
 _DIGITS = 9  # maximum digits of ids that are looked up as numbers
 _SPREAD = 4  # maximum table entries per document
 
@@ -27,9 +29,9 @@ class Resolved:
     `unknown_queries` are in the run but not in the dataset.
     """
 
-    query: npt.NDArray[np.int32]
-    row: npt.NDArray[np.int32]
-    rank: npt.NDArray[np.int32]
+    query: Int32
+    row: Int32
+    rank: Int32
     unknown_queries: list[str]
 
     @property
@@ -74,9 +76,7 @@ def resolve(rankings: Rankings, dataset: Dataset) -> Resolved:
     return Resolved(query, find_rows(dataset, query, ids), rank, unknown)
 
 
-def find_rows(
-    dataset: Dataset, query: npt.NDArray[np.int32], ids: pa.ChunkedArray
-) -> npt.NDArray[np.int32]:
+def find_rows(dataset: Dataset, query: Int32, ids: pa.ChunkedArray) -> Int32:
     """Looks up document ids in the haystack of each row's query; -1 for those not in it."""
     rows = np.full(len(query), -1, np.int32)
     haystack = dataset.query_haystack[query]
@@ -84,18 +84,34 @@ def find_rows(
     if not listed.all():
         names = dataset.documents.column("id").combine_chunks()
         rows[~listed] = places(_some(ids, ~listed), names)
-    owner, member = dataset.members(haystack[listed])
-    if len(member):
+    if listed.any():
         haystack = haystack[listed]
-        names = dataset.documents.column("id", member).combine_chunks().dictionary_encode()
+        held = np.zeros(len(dataset.documents), bool)
+        for _, member in dataset.members(np.unique(haystack)):
+            held[member] = True
+        document = np.flatnonzero(held).astype(np.int32)
+        names = dataset.documents.column("id", document).combine_chunks().dictionary_encode()
+        number = np.zeros(len(held), np.int32)
+        number[document] = names.indices.to_numpy()
         place = places(_some(ids, listed), names.dictionary)
-        # Keys are unique, as the ids of a haystack are.
-        keys = owner * len(names.dictionary) + names.indices.to_numpy()
-        order = np.argsort(keys)
-        wanted = np.where(place < 0, -1, haystack * np.int64(len(names.dictionary)) + place)
-        at = np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)
-        rows[listed] = np.where(keys[order[at]] == wanted, member[order[at]], -1)
+        rows[listed] = _find_members(dataset, haystack, place, number)
     return rows
+
+
+def _find_members(
+    dataset: Dataset, haystack: Int32, wanted: Int32, number: npt.NDArray[np.integer]
+) -> Int32:
+    """Returns the row of the document with a number in each of the haystacks, which list theirs; -1
+    if there is none. `number` has that of each document row, -1 is no document's."""
+    n = np.int64(number.max(initial=0)) + 1
+    keys, which = np.unique(np.where(wanted < 0, -1, haystack * n + wanted), return_inverse=True)
+    found = np.full(len(keys), -1, np.int32)
+    for owner, member in dataset.members(np.unique(haystack)):
+        held = owner * n + number[member]
+        at = np.searchsorted(keys, held).clip(max=len(keys) - 1)
+        same = keys[at] == held
+        found[at[same]] = member[same]
+    return found[which]
 
 
 def _some(ids: pa.ChunkedArray, chosen: Flags) -> pa.ChunkedArray:
@@ -103,7 +119,7 @@ def _some(ids: pa.ChunkedArray, chosen: Flags) -> pa.ChunkedArray:
     return ids if chosen.all() else ids.filter(pa.array(chosen))
 
 
-def places(ids: pa.ChunkedArray, names: pa.Array) -> npt.NDArray[np.int32]:
+def places(ids: pa.ChunkedArray, names: pa.Array) -> Int32:
     """Returns the position of each id among the distinct `names`; -1 for unknown ids.
 
     Integer ids with few gaps, such as MS MARCO's, are looked up in a table, since hashing millions
@@ -136,7 +152,7 @@ UNKNOWN_SIZE = 1 << 31
 """Size of unknown haystacks (datasets that only have ids); larger than any haystack."""
 
 
-def haystack_sizes(dataset: Dataset) -> Ints:
+def sizes_by_query(dataset: Dataset) -> Ints:
     """Returns the number of documents in the haystack of each query; shape (n,)."""
     if dataset.manifest.ids_only:
         return np.full(dataset.n_queries, UNKNOWN_SIZE)
@@ -146,18 +162,15 @@ def haystack_sizes(dataset: Dataset) -> Ints:
     return sizes
 
 
-def in_haystack(
-    dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[np.int32]
-) -> Flags:
+def in_haystack(dataset: Dataset, query: Int32, document: Int32) -> Flags:
     """Tests whether a ranking can contain each document, (m,): it is in the query's haystack, and
     not excluded as the query's own document."""
     there = document >= 0
     haystack = dataset.query_haystack[query]
     listed = dataset.lists_documents[haystack]
     if listed.any():
-        owner, member = dataset.members(haystack[listed])
-        n = np.int64(len(dataset.documents))
-        there[listed] &= np.isin(haystack[listed] * n + document[listed], owner * n + member)
+        row = np.arange(len(dataset.documents))
+        there[listed] &= _find_members(dataset, haystack[listed], document[listed], row) >= 0
     if dataset.manifest.exclude_self:
         there &= document != dataset.rows_with_query_id[query]
     return there

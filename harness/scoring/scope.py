@@ -23,7 +23,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.metrics.definition import none_found
 from harness.scoring.protocols import Protocol
 from harness.scoring.ranks import Ties, from_dataset, rank_judged
-from harness.scoring.resolve import haystack_sizes, in_haystack, resolve
+from harness.scoring.resolve import in_haystack, resolve, sizes_by_query
 from harness.scoring.score_columns import Column, document_columns
 
 
@@ -47,7 +47,7 @@ def columns(
     haystacks = np.unique(dataset.query_haystack).tolist()
     rows = {haystack: dataset.haystack_rows(haystack) for haystack in haystacks}
     n_foreign = scopes.foreign_counts(dataset.query_haystack, rows)
-    sizes = haystack_sizes(dataset)
+    sizes = sizes_by_query(dataset)
     if dataset.manifest.exclude_self:
         queries = np.arange(dataset.n_queries)
         n_foreign = n_foreign - scopes.foreign(queries, dataset.rows_with_query_id)

@@ -36,7 +36,7 @@ from harness.scoring.bounds import stable_depth
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import ANSWERS, Choices, Protocol, choose_protocols
 from harness.scoring.ranks import Ranked, Ties, from_dataset, in_order, rank_judged
-from harness.scoring.resolve import Resolved, canonicalize, haystack_sizes, in_haystack, resolve
+from harness.scoring.resolve import Resolved, canonicalize, in_haystack, resolve, sizes_by_query
 from harness.scoring.score_columns import (
     Column,
     MetricWarnings,
@@ -141,13 +141,13 @@ class _Scorer:
     ) -> None:
         self._dataset, self._rankings, self._resolved = dataset, rankings, resolved
         self._choices, self._depth, self._answered = choices, depth, answered
-        ranked = set(rankings.query_ids)
-        has_ranking = np.array([id_ in ranked for id_ in dataset.query_ids], bool)
+        ids = set(rankings.query_ids)
+        has_ranking = np.array([id_ in ids for id_ in dataset.query_ids], bool)
         self._skipped = answered.skipped(has_ranking, choices.missing)
         self._counted = answered.counted & ~self._skipped
         self._masks = slices(dataset)
-        self._sizes = haystack_sizes(dataset)
-        # Several protocols have the same qrels and tie rule.
+        self._sizes = sizes_by_query(dataset)
+        # Protocols with the same qrels and tie rule are ranked once.
         self._ranked = cache(
             lambda key, ties: rank_judged(rankings, from_dataset(dataset, key), ties)
         )

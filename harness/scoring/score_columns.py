@@ -35,7 +35,7 @@ from harness.scoring.bounds import TieOrders, UpperBounds, depth_sensitive, rand
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.ranks import Ranked
-from harness.scoring.resolve import UNKNOWN_SIZE, haystack_sizes
+from harness.scoring.resolve import UNKNOWN_SIZE, sizes_by_query
 from harness.stats.clusters import to_clusters
 from harness.stats.intervals import MeanInterval, cluster_intervals
 
@@ -335,7 +335,7 @@ def finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Val
 
 
 LEVEL = 0.95
-_VALUES = 1 << 22  # values by query whose intervals are computed at once: 32 MB
+_VALUES = 1 << 22  # queries x columns whose intervals are computed at once: 32 MB
 
 _NOUNS = re.compile(r"\b(?:cluster|observation)(s?)\b")
 
@@ -399,19 +399,22 @@ def with_intervals_over(
     found = {name: dict(results) for name, results in slices.items()}
     # Slices with the same scored queries, as `all` and `answerable` often are, have one interval.
     alike: dict[tuple[str, bytes], list[str]] = {}
+    used = np.zeros(n, bool)
     for name, results in found.items():
         for metric, result in results.items():
             if result.value is not None:
                 mine = masks[name] & ~np.isnan(by_name[metric].values)
+                used |= mine
                 alike.setdefault((metric, np.packbits(mine).tobytes()), []).append(name)
     wanted = [(metric, names) for (metric, _), names in alike.items()]
+    clusters = None if clusters is None else clusters[used]
     step = max(1, _VALUES // max(1, n))
     for some in (wanted[start : start + step] for start in range(0, len(wanted), step)):
         matrix = np.full((n, len(some)), np.nan)
         for at, (metric, names) in enumerate(some):
             mask = masks[names[0]]
             matrix[mask, at] = by_name[metric].values[mask]
-        intervals = _intervals(clusters, matrix, bounds)
+        intervals = _intervals(clusters, matrix[used], bounds)
         for (metric, names), (interval, macro) in zip(some, intervals, strict=True):
             for name in names:
                 result = replace(found[name][metric], interval=interval, macro_haystack=macro)
@@ -423,20 +426,19 @@ def _intervals(
     clusters: npt.NDArray[np.int32] | None, matrix: Values, bounds: tuple[float, float]
 ) -> list[tuple[Interval | None, MacroMean | None]]:
     """Returns the interval and the mean over haystacks, if there are any, of each column."""
-    used = ~np.isnan(matrix).all(axis=1)
-    grouped = to_clusters(matrix[used], None if clusters is None else clusters[used])
+    grouped = to_clusters(matrix, clusters)
     over = "haystacks" if grouped.clustered else "queries"
     made = cluster_intervals(grouped, level=LEVEL, bounds=bounds)
     intervals = [interval_record(one, over) for one in made]
     if not grouped.clustered:
         return [(interval, None) for interval in intervals]
-    made = cluster_intervals(grouped.by_cluster(), level=LEVEL, bounds=bounds)
-    own = [interval_record(one, over) for one in made]
-    macros = [
-        MacroMean(value=one.value, groups=one.clusters, interval=mean) if mean else None
-        for one, mean in zip(made, own, strict=True)
+    means = [
+        MacroMean(value=one.value, groups=one.clusters, interval=interval)
+        if (interval := interval_record(one, over))
+        else None
+        for one in cluster_intervals(grouped.by_cluster(), level=LEVEL, bounds=bounds)
     ]
-    return list(zip(intervals, macros, strict=True))
+    return list(zip(intervals, means, strict=True))
 
 
 def interval_record(interval: MeanInterval, cluster_by: str) -> Interval | None:
@@ -470,7 +472,7 @@ def returned_stats(
     if dataset.manifest.exclude_self:
         own = dataset.rows_with_query_id >= 0
     return count_returned(
-        ranked.returned[counted], haystack_sizes(dataset)[counted], own[counted], depth, cutoffs
+        ranked.returned[counted], sizes_by_query(dataset)[counted], own[counted], depth, cutoffs
     )
 
 

@@ -28,7 +28,7 @@ from harness.scoring.bounds import UpperBounds, depth_sensitive
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
-from harness.scoring.resolve import Resolved, haystack_sizes
+from harness.scoring.resolve import Resolved, sizes_by_query
 from harness.scoring.score_columns import Column, finisher
 
 
@@ -51,7 +51,7 @@ class SessionLevel:
         """
         self._ranked = ranked
         # A ranking of fewer than `depth` documents, or of the whole haystack, is complete.
-        self._ended = (ranked.returned >= haystack_sizes(dataset)) | (ranked.returned < depth)
+        self._ended = (ranked.returned >= sizes_by_query(dataset)) | (ranked.returned < depth)
         self.renamed = renamed
         group = sessions_of(dataset, resolved.row)
         # Unknown documents of the run and of the qrels must have different codes.

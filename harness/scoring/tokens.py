@@ -36,6 +36,7 @@ tokens for rare words, so budgets here compare systems with each other, not with
 
 _LET_GO = 1 << 28  # bytes read from the file before its memory pages are released
 _DENSE = 32  # if more than 1/32 of the documents are read, most pages are
+_MARKED = 32  # if more than 1/32 of the documents are new, marking them is faster than sorting
 _ROWS = 1 << 20
 _BLOCK = 1 << 9  # documents; some hundred KB, which fit in the processor's cache
 
@@ -146,7 +147,7 @@ class TokenCounts:
     def of(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """Returns the tokens of the documents at `rows`; shape of `rows`. 0 for rows of -1."""
         new = rows[self._counts[rows] < 0]
-        if len(new) > len(self._counts) // _DENSE:  # marking documents is faster than sorting rows
+        if len(new) > len(self._counts) // _MARKED:
             found = np.zeros(len(self._counts), bool)
             found[new] = True
             new = np.flatnonzero(found).astype(np.int32)
@@ -323,7 +324,8 @@ class Orders:
         else:
             places = [rng.choice(len(rows), drawn, replace=False) for _ in range(ORDERS)]
             row[:, :drawn] = rows[np.array(places)]
-        cost = counts.of(row.ravel()).reshape(row.shape)
+        cost = np.zeros(row.shape, np.int64)
+        cost[:, :drawn] = counts.of(row[:, :drawn])
         above = np.cumsum(cost, axis=1) - cost
         return cls(len(rows), depth, tuple(budgets), row, cost, above)
 

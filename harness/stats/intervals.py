@@ -244,7 +244,8 @@ def events_of(clusters: Clusters) -> Values:
     A t interval needs more than 25 (Cochran 1977, Sampling Techniques, section 2.15).
     """
     residuals = clusters.sums - clusters.counts * np.nan_to_num(clusters.means)
-    squares, cubes = (residuals**2).sum(axis=0), (residuals**2 * residuals).sum(axis=0)
+    squared = residuals**2  # other powers are ten times as slow as products
+    squares, cubes = squared.sum(axis=0), (squared * residuals).sum(axis=0)
     lopsided = np.abs(cubes) > 1e-12 * squares**1.5
     events = np.full(squares.shape, np.inf)
     np.divide(squares**3, cubes**2, out=events, where=lopsided)

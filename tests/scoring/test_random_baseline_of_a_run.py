@@ -162,6 +162,21 @@ def test_a_document_that_was_not_drawn_is_as_likely_as_one_that_was(tmp_path: Pa
             np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_a_small_haystack_of_many_documents_has_the_costs_of_its_own(tmp_path: Path) -> None:
+    def fill(out: DatasetWriter) -> None:
+        rows = [out.document(f"d{i}", "w " * (1 + i % 7)) for i in range(10_000)]
+        out.haystack("small", rows[:5])
+        out.query("q", "?", "small")
+        out.qrel("q", rows[0])
+
+    data = prepared(tmp_path / "data", fill)
+    counts = TokenCounts(data)
+    orders = tokens.Orders.draw(data, 0, 1, 1, (5,), counts)
+    assert (orders.cost[:, :-1] == 1 + orders.row[:, :-1] % 7).all()
+    assert not orders.cost[:, -1].any()  # of the end of an order
+    assert counts.of(np.array([9_999, -1], np.int32)).tolist() == [1 + 9_999 % 7, 0]
+
+
 def test_both_ways_of_counting_what_fits_agree_order_by_order(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     ids = [f"d{i}" for i in range(40)]

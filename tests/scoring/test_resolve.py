@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import lists, one_corpus, prepared
 
+from harness.datasets import reader
 from harness.datasets.writer import DatasetWriter
 from harness.runfiles.readers import read_rankings
-from harness.scoring.resolve import canonicalize, places, resolve
+from harness.scoring.resolve import canonicalize, in_haystack, places, resolve
 
 
 def two_haystacks(out: DatasetWriter) -> None:
@@ -74,6 +75,35 @@ def test_random_runs_resolve_as_a_dictionary_does(tmp_path: Path, form: str) -> 
         for rank, d in enumerate(run[q], 1)
     ]
     assert list(zip(found.query, found.row, found.rank, strict=True)) == expected
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 1 << 20])
+def test_haystacks_that_share_documents_are_searched_as_a_dictionary_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(reader, "_MEMBERS", at_once)
+    rng = np.random.default_rng(3)
+    ids = [*(f"d{i}" for i in range(12)), "d0", "d1"]  # two ids of two documents each
+    held = {f"h{i}": rng.permutation(12)[: rng.integers(1, 9)] + 2 for i in range(6)}
+    held |= {"none": np.zeros(0, int), "twice": np.array([3, 3, 0])}
+
+    def fill(out: DatasetWriter) -> None:
+        for at, id_ in enumerate(ids):
+            out.document(id_, f"{at}")
+        for name, rows in held.items():
+            out.haystack(name, rows.tolist())
+        for i in range(20):
+            out.query(f"q{i}", "?", [*held][i % len(held)])
+
+    dataset = prepared(tmp_path / "data", fill)
+    run = {f"q{i}": [str(d) for d in rng.permutation([*ids[:12], "x"])] for i in range(19, -1, -1)}
+    row_of = {name: {ids[row]: row for row in rows} for name, rows in held.items()}
+    of_query = [row_of[[*held][i % len(held)]] for i in range(20)]
+    found = resolve(lists(run), dataset)
+    assert found.row.tolist() == [of_query[i].get(d, -1) for i in range(20) for d in run[f"q{i}"]]
+    query, document = (part.ravel() for part in np.indices((20, len(ids) + 1), np.int32))
+    expected = [row - 1 in of_query[i].values() for i, row in zip(query, document, strict=True)]
+    assert in_haystack(dataset, query, document - 1).tolist() == expected
 
 
 @given(

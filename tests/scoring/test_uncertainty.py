@@ -12,7 +12,9 @@ from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
+from harness.scoring import score_columns
 from harness.scoring.protocols import Choices
+from harness.scoring.score_columns import Column, with_intervals_over
 from harness.scoring.scores import Scores
 from harness.stats.intervals import mean_intervals
 
@@ -54,6 +56,22 @@ def test_questions_to_one_conversation_are_one_unit_of_the_interval(locomo: Scor
         made = once.interval
         assert (made.method, made.clusters, made.cluster_by) == ("korn-graubard", 10, "haystacks")
         assert made.approximate == "only 10 haystacks"
+
+
+def test_intervals_do_not_depend_on_how_many_are_computed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    haystacks = np.array([0, 1, 2, 3, 4, 4, 5, 5, 5, 6], np.int32)
+    names = ("recall@1", "recall@5", "recall@10")
+    columns = [Column(name, rng.random(10), np.ones(10, bool), None, None) for name in names]
+    # The queries of one slice are alone in their haystacks, those of the others share some.
+    masks = {"all": np.ones(10, bool), "alone": np.arange(10) < 4, "shared": np.arange(10) > 2}
+    means = {n: {c.metric: c.result(mask) for c in columns} for n, mask in masks.items()}
+    together = with_intervals_over(haystacks, 10, columns, masks, means)
+    monkeypatch.setattr(score_columns, "_VALUES", 10)
+    assert with_intervals_over(haystacks, 10, columns, masks, means) == together
+    assert together["alone"]["recall@1"].interval.cluster_by == "haystacks"
 
 
 def test_every_cell_with_a_value_has_an_interval_around_it(locomo: Scores) -> None:

@@ -50,7 +50,7 @@ from harness.schema import Ability
 from harness.scoring.arrays import Values
 from harness.scoring.protocols import Choices
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, from_dataset, rank_judged
-from harness.scoring.resolve import Resolved, canonicalize, haystack_sizes, resolve
+from harness.scoring.resolve import Resolved, canonicalize, resolve, sizes_by_query
 from harness.scoring.score import score
 from harness.scoring.scores import Scores, depth_message
 
@@ -168,7 +168,7 @@ class ScoredAt:
         """Raises UsageError for a k beyond the depth of the rankings."""
         self._k = k
         self.depth: int = run.record.settings.k
-        deepest = int(haystack_sizes(dataset).max(initial=0))
+        deepest = int(sizes_by_query(dataset).max(initial=0))
         if k < 1:
             raise UsageError(f"--k must be 1 or more, not {k}")
         if self.depth < k and self.depth < deepest:

@@ -18,7 +18,7 @@ from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.schema import Ability
 from harness.scoring.arrays import Ints
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
-from harness.scoring.resolve import Resolved, haystack_sizes, in_haystack
+from harness.scoring.resolve import Resolved, in_haystack, sizes_by_query
 
 Rows = npt.NDArray[np.int32]
 
@@ -93,7 +93,7 @@ def pieces(dataset: Dataset, judged: DatasetQrels, ranked: Ranked, scored: Flags
 
 def had_room(dataset: Dataset, ranked: Ranked, missed: Pieces, depth: int) -> Flags:
     """Items that were not returned although the ranking had room."""
-    full = np.minimum(haystack_sizes(dataset), depth)
+    full = np.minimum(sizes_by_query(dataset), depth)
     room = (ranked.returned < full)[missed.query]
     return np.asarray((missed.rank == NOT_RETRIEVED) & room)
 

@@ -187,13 +187,12 @@ def _of_documents(
     metrics: Metrics, rows: Rows, protocol: ProtocolRules, ties: str
 ) -> dict[str, Values]:
     qrels, rankings = rows.qrels, rows.rankings
-    pairs = zip(rankings, qrels, strict=True)
-    orders = [orders_of_ties(*pair, ties) for pair in pairs]
     values = evaluate(metrics, qrels, [ranking.order(ties) for ranking in rankings])
     found: dict[str, Values] = {"value": values}
-    tied = [at for at, (worst, best) in enumerate(orders) if worst is not best]
+    tied = [at for at, ranking in enumerate(rankings) if ranking.has_ties(ties)]
+    orders = [orders_of_ties(rankings[at], qrels[at], ties) for at in tied]
     for level, i in (("ties.0", 0), ("ties.2", 1)):
-        others = evaluate(metrics, [qrels[at] for at in tied], [orders[at][i] for at in tied])
+        others = evaluate(metrics, [qrels[at] for at in tied], [order[i] for order in orders])
         found[level] = {name: column.copy() for name, column in values.items()}
         for name, column in others.items():
             found[level][name][tied] = column

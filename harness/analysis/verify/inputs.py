@@ -40,15 +40,19 @@ class QueryRanking(NamedTuple):
         found: list[float] = self.scores.astype(np.float32 if ties == "trec" else float).tolist()
         return found
 
+    def has_ties(self, ties: str) -> bool:
+        """Tests whether scores are equal in the precision of a rule for equal scores."""
+        scores = self.compared(ties)
+        return len({*scores}) < len(scores)
+
     def order(self, ties: str) -> list[str]:
         """Returns the documents, ordered by a rule for equal scores.
 
         `order`: as they were returned. `trec`, `trec64`: by id, descending.
         """
-        scores = self.compared(ties)
-        if ties == "order" or len({*scores}) == len(scores):
+        if ties == "order" or not self.has_ties(ties):
             return self.documents
-        pairs = zip(scores, map(str.encode, self.documents), strict=True)
+        pairs = zip(self.compared(ties), map(str.encode, self.documents), strict=True)
         return [document.decode() for _, document in sorted(pairs, reverse=True)]
 
 

@@ -98,11 +98,11 @@ Numbers = dict[Place, float | None]
 
 def counts(inputs: Inputs, cutoffs: Collection[int]) -> Numbers:
     """Counts queries and documents; `cutoffs`: of the metrics of documents."""
-    unknown = 0
+    n_unknown = 0
     for query, ranking in enumerate(inputs.rankings):
         known = inputs.documents(query)
-        odd = [document for document in ranking.documents if document not in known]
-        unknown += sum(not document.startswith("unresolved:") for document in odd)
+        unknown = [document for document in ranking.documents if document not in known]
+        n_unknown += sum(not document.startswith("unresolved:") for document in unknown)
     sizes = np.array([len(ranking.documents) for ranking in inputs.rankings])
     possible = np.minimum(inputs.k - np.array(inputs.own), inputs.sizes)
     answered = inputs.asked & ~inputs.failed
@@ -117,7 +117,7 @@ def counts(inputs: Inputs, cutoffs: Collection[int]) -> Numbers:
         ("queries", "failed"): int(inputs.failed.sum()),
         ("queries", "without_ranking"): int((answered & ~inputs.ranked).sum()),
         ("queries", "unknown_in_run"): inputs.unknown_queries,
-        ("unknown_documents",): unknown,
+        ("unknown_documents",): n_unknown,
         ("repeated_documents",): inputs.repeated_documents,
         ("returned", "rankings"): len(sizes),
         ("returned", "mean"): float(sizes.mean()) if len(sizes) else None,

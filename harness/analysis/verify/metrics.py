@@ -133,8 +133,8 @@ def _pytrec_eval(
     for i, (judged, ranking) in enumerate(zip(qrels, rankings, strict=True)):
         if ranking and judged.relevant():
             # No measure depends on documents below the last judged one.
-            judged_ranks = [rank for rank, d in enumerate(ranking, 1) if d in judged.grades]
-            top = ranking[: judged_ranks[-1] if judged_ranks else 1]
+            ranks = (rank for rank, d in enumerate(ranking, 1) if d in judged.grades)
+            top = ranking[: max(ranks, default=1)]
             others = judged.grades.keys() - {*top}
             queries[i] = [[judged.grades.get(d, -1) for d in some] for some in (top, others)]
     cutoffs: dict[str, list[str]] = {}
@@ -311,11 +311,8 @@ def orders_of_ties(
     ranking: QueryRanking, qrels: QueryQrels, ties: str
 ) -> tuple[list[str], list[str]]:
     """Returns the documents with better ones last, and first, among equal scores."""
-    scores = ranking.compared(ties)
-    if len({*scores}) == len(scores):
-        return ranking.documents, ranking.documents
     grades = [max(qrels.grades.get(document, -1), -1) for document in ranking.documents]
-    rows = [*zip(ranking.documents, scores, grades, strict=True)]
+    rows = [*zip(ranking.documents, ranking.compared(ties), grades, strict=True)]
     worst = sorted(rows, key=lambda row: (-row[1], row[2]))
     best = sorted(rows, key=lambda row: (-row[1], -row[2]))
     return [row[0] for row in worst], [row[0] for row in best]

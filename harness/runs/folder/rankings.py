@@ -79,6 +79,7 @@ def read_run_rankings(path: Path) -> Rankings:
         return Rankings([], np.zeros(0, np.int32), table["document"], score)
     queries = table["query"].unify_dictionaries().combine_chunks()
     number = to_numpy(queries.indices)
+    # Files of older versions also name queries without rows, which have no ranking.
     occurs = np.zeros(len(queries.dictionary), bool)
     occurs[number] = True
     names = queries.dictionary.filter(pa.array(occurs)).to_pylist()

@@ -98,7 +98,7 @@ def _by_case(expected: Callable[[int, int, int], float], orders: RandomOrders) -
     new = np.diff(columns[:, order], prepend=-1).any(axis=0)
     values = np.array([expected(*case) for case in columns[:, order[new]].T.tolist()])
     found = np.empty(len(order))
-    found[order] = values[np.cumsum(new) - 1] if len(order) else 0.0
+    found[order] = values[np.cumsum(new) - 1]
     return found
 
 
