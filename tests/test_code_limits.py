@@ -15,7 +15,7 @@ LINES = {
     "adapters": 6_931,
     "harness/analysis": 7_811,
     "harness/cli": 5_480,
-    "harness/datasets": 4_048,
+    "harness/datasets": 4_049,
     "harness/extensions/answers": 5_940,
     "harness/extensions/cluster": 840,
     "harness/extensions/dense": 1_666,

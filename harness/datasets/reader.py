@@ -336,8 +336,9 @@ class Dataset:
     def members(self, haystacks: Int32) -> Iterator[tuple[Int32, Int32]]:
         """Yields (haystack, document row) of every document that these haystacks list, in parts of
         about a million."""
-        ends = np.cumsum(self.haystack_sizes[haystacks])
-        for part in np.split(haystacks, np.flatnonzero(np.diff(ends // _MEMBERS)) + 1):
+        each = np.flatnonzero(np.bincount(haystacks)).astype(np.int32)
+        ends = np.cumsum(self.haystack_sizes[each])
+        for part in np.split(each, np.flatnonzero(np.diff(ends // _MEMBERS)) + 1):
             lists = take(self._haystacks["rows"], part).combine_chunks()
             yield part[pc.list_parent_indices(lists).to_numpy()], lists.flatten().to_numpy()
 

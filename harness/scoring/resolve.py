@@ -87,7 +87,7 @@ def find_rows(dataset: Dataset, query: Int32, ids: pa.ChunkedArray) -> Int32:
     if listed.any():
         haystack = haystack[listed]
         held = np.zeros(len(dataset.documents), bool)
-        for _, member in dataset.members(np.unique(haystack)):
+        for _, member in dataset.members(haystack):
             held[member] = True
         document = np.flatnonzero(held).astype(np.int32)
         names = dataset.documents.column("id", document).combine_chunks().dictionary_encode()
@@ -106,7 +106,7 @@ def _find_members(
     n = np.int64(number.max(initial=0)) + 1
     keys, which = np.unique(np.where(wanted < 0, -1, haystack * n + wanted), return_inverse=True)
     found = np.full(len(keys), -1, np.int32)
-    for owner, member in dataset.members(np.unique(haystack)):
+    for owner, member in dataset.members(haystack):
         held = owner * n + number[member]
         at = np.searchsorted(keys, held).clip(max=len(keys) - 1)
         same = keys[at] == held
