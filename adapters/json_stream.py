@@ -76,7 +76,7 @@ def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes 
     scanner = _Scanner()
     pieces: list[memoryview] = []  # of the open segment
     start = 0  # byte offset of its start in the file
-    count = before = 0
+    count = colons_before = 0
     place = "before"
     while data := file.read(block):
         base, view, done = scanner.offset, memoryview(data), 0
@@ -90,10 +90,10 @@ def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes 
                     place = "after"
                 if not (mark == _CLOSE and count == 0 and _is_blank(segment)):
                     count += 1
-                    yield start, segment, colons - before
+                    yield start, segment, colons - colons_before
             else:
                 raise _not_an_array(path, base + at)
-            pieces, done, start, before = [], at + 1, base + at + 1, colons
+            pieces, done, start, colons_before = [], at + 1, base + at + 1, colons
         pieces.append(view[done:])
     if place == "inside":
         raise UsageError(
@@ -115,7 +115,7 @@ class _Scanner:
         self._in_string = False
         self._escaped = False  # the next byte follows an open backslash
         self._depth = 0
-        self._colons = 0
+        self._colons = 0  # outside strings, one after each key
 
     def boundaries(self, block: Block) -> list[tuple[int, int]]:
         """Returns offsets of the array's brackets and the commas between elements in `block`, each

@@ -29,7 +29,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
 _FEW = 16  # if more than 1/16 of the rows are read, checking the whole column is faster
-_MEMBERS = 1 << 20  # documents of haystacks that are listed at once
+_MEMBERS = 1 << 20  # documents of haystacks in memory at once
 _POPULATE_READ = 22  # MADV_POPULATE_READ of Linux 5.14, missing in Python's mmap
 
 
@@ -336,9 +336,9 @@ class Dataset:
     def members(self, haystacks: Int32) -> Iterator[tuple[Int32, Int32]]:
         """Yields (haystack, document row) of every document that these haystacks list, in parts of
         about a million."""
-        each = np.flatnonzero(np.bincount(haystacks)).astype(np.int32)
-        ends = np.cumsum(self.haystack_sizes[each])
-        for part in np.split(each, np.flatnonzero(np.diff(ends // _MEMBERS)) + 1):
+        distinct = np.flatnonzero(np.bincount(haystacks)).astype(np.int32)
+        ends = np.cumsum(self.haystack_sizes[distinct])
+        for part in np.split(distinct, np.flatnonzero(np.diff(ends // _MEMBERS)) + 1):
             lists = take(self._haystacks["rows"], part).combine_chunks()
             yield part[pc.list_parent_indices(lists).to_numpy()], lists.flatten().to_numpy()
 
@@ -366,8 +366,7 @@ class Dataset:
             return stamps.values
         if self.documents.lack("timestamp") == len(self.documents):
             return pa.nulls(self.haystack_sizes[haystack], pa.int64())
-        all_documents = not self._haystacks["rows"][haystack].is_valid
-        rows = None if all_documents else self.haystack_rows(haystack)
+        rows = self.haystack_rows(haystack) if self.lists_documents[haystack] else None
         return self.documents.column("timestamp", rows).combine_chunks()
 
     @cached_property

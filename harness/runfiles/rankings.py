@@ -181,7 +181,7 @@ class RankedPairs:
         `hashed` is `hashes(document)`.
         """
         wanted = (hashed ^ query.astype(np.uint64) * _MIX) & ~self._low
-        order = np.argsort(wanted)  # neighbours are found in memory that was just read
+        order = np.argsort(wanted)  # a search in ascending order reads memory in order
         first, end = np.empty((2, len(wanted)), np.int64)
         first[order] = np.searchsorted(self._keys, wanted[order])
         end[order] = np.searchsorted(self._keys, wanted[order] | self._low, side="right")

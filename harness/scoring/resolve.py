@@ -9,12 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.datasets.reader import Dataset
+from harness.datasets.reader import Dataset, Int32
 from harness.runfiles.arrow import take
 from harness.runfiles.rankings import Rankings, best_first, blocks_of, without
 from harness.scoring.arrays import Flags, Ints
-
-Int32 = npt.NDArray[np.int32]
 
 _DIGITS = 9  # maximum digits of ids that are looked up as numbers
 _SPREAD = 4  # maximum table entries per document
@@ -101,8 +99,9 @@ def find_rows(dataset: Dataset, query: Int32, ids: pa.ChunkedArray) -> Int32:
 def _find_members(
     dataset: Dataset, haystack: Int32, wanted: Int32, number: npt.NDArray[np.integer]
 ) -> Int32:
-    """Returns the row of the document with a number in each of the haystacks, which list theirs; -1
-    if there is none. `number` has that of each document row, -1 is no document's."""
+    """Returns for each haystack, which lists its documents, the row of the one with the wanted
+    number; -1 if there is none. `number` has the number of each document row."""
+    # A key is a haystack and a number.
     n = np.int64(number.max(initial=0)) + 1
     keys, which = np.unique(np.where(wanted < 0, -1, haystack * n + wanted), return_inverse=True)
     found = np.full(len(keys), -1, np.int32)

@@ -335,7 +335,7 @@ def finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Val
 
 
 LEVEL = 0.95
-_VALUES = 1 << 22  # queries x columns whose intervals are computed at once: 32 MB
+_VALUES = 1 << 22  # values (queries x columns) in memory at once: 32 MB
 
 _NOUNS = re.compile(r"\b(?:cluster|observation)(s?)\b")
 
@@ -406,15 +406,16 @@ def with_intervals_over(
                 mine = masks[name] & ~np.isnan(by_name[metric].values)
                 used |= mine
                 alike.setdefault((metric, np.packbits(mine).tobytes()), []).append(name)
-    wanted = [(metric, names) for (metric, _), names in alike.items()]
+    cells = [(metric, names) for (metric, _), names in alike.items()]
     clusters = None if clusters is None else clusters[used]
     step = max(1, _VALUES // max(1, n))
-    for some in (wanted[start : start + step] for start in range(0, len(wanted), step)):
-        matrix = np.full((n, len(some)), np.nan)
-        for at, (metric, names) in enumerate(some):
-            mask = masks[names[0]]
-            matrix[mask, at] = by_name[metric].values[mask]
-        intervals = _intervals(clusters, matrix[used], bounds)
+    for start in range(0, len(cells), step):
+        some = cells[start : start + step]
+        columns_of = [
+            np.where(masks[names[0]], by_name[metric].values, np.nan)[used]
+            for metric, names in some
+        ]
+        intervals = _intervals(clusters, np.stack(columns_of, axis=1), bounds)
         for (metric, names), (interval, macro) in zip(some, intervals, strict=True):
             for name in names:
                 result = replace(found[name][metric], interval=interval, macro_haystack=macro)

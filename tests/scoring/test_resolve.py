@@ -77,21 +77,24 @@ def test_random_runs_resolve_as_a_dictionary_does(tmp_path: Path, form: str) -> 
     assert list(zip(found.query, found.row, found.rank, strict=True)) == expected
 
 
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("at_once", [1, 5, 1 << 20])
 def test_haystacks_that_share_documents_are_searched_as_a_dictionary_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, whole: bool
 ) -> None:
     monkeypatch.setattr(reader, "_MEMBERS", at_once)
     rng = np.random.default_rng(3)
-    ids = [*(f"d{i}" for i in range(12)), "d0", "d1"]  # two ids of two documents each
+    # Two ids are of two documents each, unless a haystack has all documents.
+    ids = [*(f"d{i}" for i in range(12)), *(("d12", "d13") if whole else ("d0", "d1"))]
     held = {f"h{i}": rng.permutation(12)[: rng.integers(1, 9)] + 2 for i in range(6)}
     held |= {"none": np.zeros(0, int), "twice": np.array([3, 3, 0])}
+    held |= {"all": np.arange(len(ids))} if whole else {}
 
     def fill(out: DatasetWriter) -> None:
         for at, id_ in enumerate(ids):
             out.document(id_, f"{at}")
         for name, rows in held.items():
-            out.haystack(name, rows.tolist())
+            out.haystack(name, None if name == "all" else rows.tolist())
         for i in range(20):
             out.query(f"q{i}", "?", [*held][i % len(held)])
 

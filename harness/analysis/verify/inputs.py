@@ -236,9 +236,9 @@ def iter_rankings(file: Path) -> Iterator[tuple[str, QueryRanking]]:
 
 def best_first(ranking: QueryRanking, *, excluded: str | None = None) -> QueryRanking:
     """Returns the ranking best first, each document once, at its best rank."""
-    different = {*ranking.documents}
+    distinct = {*ranking.documents}
     ordered = ranking.scores is None or bool((np.diff(ranking.scores) <= 0).all())
-    if ordered and len(different) == len(ranking.documents) and excluded not in different:
+    if ordered and len(distinct) == len(ranking.documents) and excluded not in distinct:
         return ranking
     rows = range(len(ranking.documents))
     if ranking.scores is not None:

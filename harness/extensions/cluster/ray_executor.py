@@ -77,7 +77,7 @@ def ray_cluster(request: RunRequest) -> Iterator[Execution]:
         if not in_shards:
             yield Execution(Haystacks(ray, n), builds, location, n, ray.about())
             return
-        n = max(1, min(n, *dataset.haystack_sizes[[*haystacks]].tolist()))
+        n = max(1, min(n, int(dataset.haystack_sizes[[*haystacks]].min())))
         shards = Shards(ray, n, (builds, settings.seed, request.batch_size, location))
         about = replace(ray.about(), shards=n)
         try:

@@ -84,8 +84,8 @@ def _with_unique_ids(
     for block in blocks:
         rows_of_queries = [row_of.get(name, -1) for name in block.query_ids.to_pylist()]
         query = np.array(rows_of_queries, np.int32)[block.query]
-        chunked = pa.chunked_array([block.document])
-        row = np.where(query < 0, -1, find_rows(dataset, np.maximum(query, 0), chunked))
+        ids = pa.chunked_array([block.document])
+        row = np.where(query < 0, -1, find_rows(dataset, np.maximum(query, 0), ids))
         named = pc.if_else(
             pa.array(row >= 0), names.take(pa.array(np.maximum(row, 0))), block.document
         )

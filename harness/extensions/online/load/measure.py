@@ -33,7 +33,7 @@ def busiest_haystack(dataset: Dataset) -> int:
     """Returns the haystack with the most queries; of several, the largest."""
     counts = np.bincount(dataset.query_haystack, minlength=len(dataset.haystack_ids))
     most = np.flatnonzero(counts == counts.max()).tolist()
-    return max(most, key=dataset.haystack_sizes.tolist().__getitem__)
+    return max(most, key=lambda haystack: int(dataset.haystack_sizes[haystack]))
 
 
 def measure_level(
